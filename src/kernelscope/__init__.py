@@ -1,0 +1,79 @@
+"""Where does a decode step go? Kernels, steps and shares from Nsight Systems exports of vLLM.
+
+::
+
+    import kernelscope
+
+    trace = kernelscope.read_export("trace.sqlite")
+    summary = kernelscope.summarize(trace)      # also takes a path
+    summary.phase("decode").kernels_per_step
+    summary.table("category")                   # a polars DataFrame
+
+Everything named in ``__all__`` is public and documented; everything else may change.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelscope.classification import classify, classify_names
+    from kernelscope.nsys import read_export
+    from kernelscope.rendering import render, write_summary
+    from kernelscope.rules import Rule, RuleTable, load_rules
+    from kernelscope.steps import Steps, split_steps
+    from kernelscope.summary import PhaseSummary, Summary, summarize
+    from kernelscope.trace import Trace
+
+__version__ = version("kernelscope")
+
+__all__ = [
+    "PhaseSummary",
+    "Rule",
+    "RuleTable",
+    "Steps",
+    "Summary",
+    "Trace",
+    "__version__",
+    "classify",
+    "classify_names",
+    "errors",
+    "load_rules",
+    "read_export",
+    "render",
+    "split_steps",
+    "summarize",
+    "write_summary",
+]
+
+# Loaded when first used, so that the command line answers --help without importing polars.
+_HOME = {
+    "PhaseSummary": "kernelscope.summary",
+    "Rule": "kernelscope.rules",
+    "RuleTable": "kernelscope.rules",
+    "Steps": "kernelscope.steps",
+    "Summary": "kernelscope.summary",
+    "Trace": "kernelscope.trace",
+    "classify": "kernelscope.classification",
+    "classify_names": "kernelscope.classification",
+    "load_rules": "kernelscope.rules",
+    "read_export": "kernelscope.nsys",
+    "render": "kernelscope.rendering",
+    "split_steps": "kernelscope.steps",
+    "summarize": "kernelscope.summary",
+    "write_summary": "kernelscope.rendering",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("kernelscope.errors")
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'kernelscope' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,58 @@
+"""The errors that kernelscope raises, and nothing else.
+
+::
+
+    KernelscopeError
+    ├── ExportError          the input cannot be read as a finished nsys export
+    │   ├── NotAnExport      not there, unfinished, truncated, or another kind of file
+    │   ├── MissingTable     a table or column without which there is no result
+    │   └── NoKernels        a good export that holds no GPU kernels to look at
+    ├── PhaseNotFound        the phase asked for has no complete step
+    ├── RuleError            a rules file that cannot be used
+    └── OutputError          a result that cannot be written where it was asked for
+
+``message`` states what was found, with values; ``hint`` says what to do next. ``str()`` shows
+both on one line.
+"""
+
+from __future__ import annotations
+
+
+class KernelscopeError(Exception):
+    """Root of every error raised on purpose by this package."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class ExportError(KernelscopeError):
+    """The input cannot be read as a finished nsys SQLite export."""
+
+
+class NotAnExport(ExportError):
+    """There is no such file, or it is unfinished, truncated or of another kind."""
+
+
+class MissingTable(ExportError):
+    """A table or column is missing without which there is no result."""
+
+
+class NoKernels(ExportError):
+    """The export is sound but holds no GPU kernels to look at."""
+
+
+class PhaseNotFound(KernelscopeError):
+    """The trace has no complete step of the phase that was asked for."""
+
+
+class RuleError(KernelscopeError):
+    """A rules file cannot be used; the message names the file, the rule and the reason."""
+
+
+class OutputError(KernelscopeError):
+    """A result cannot be written where it was asked for."""

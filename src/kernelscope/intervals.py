@@ -1,0 +1,66 @@
+"""Arithmetic on time intervals held as int64 nanosecond arrays.
+
+Every function takes arrays of shape ``(n,)``; ``group`` assigns each interval to one group
+(a step on one device, say) and results have one entry per group, shape ``(groups,)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+
+
+def union_ns(start_ns: Int64, end_ns: Int64, group: npt.NDArray[np.integer], groups: int) -> Int64:
+    """Time covered by at least one interval, per group, in ns.
+
+    Intervals may overlap and come in any order. Each contributes the part of itself that no
+    earlier-starting interval of its group has covered: ``max(0, end - max(start, latest end
+    so far))``.
+
+    Args:
+        start_ns: int64, shape (n,).
+        end_ns: int64, shape (n,), each at least its start.
+        group: integers in ``[0, groups)``, shape (n,).
+        groups: how many groups there are.
+    """
+    if start_ns.size == 0:
+        return np.zeros(groups, np.int64)
+    start, end, group = _sorted_by_group(start_ns, end_ns, group)
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    shift = np.repeat(_disjoint_shift(start, end, first), np.diff(first, append=group.size))
+    start, end = start + shift, end + shift
+    latest_end = np.maximum.accumulate(end)
+    covered_from = np.maximum(start[1:], latest_end[:-1])
+    new = np.empty_like(end)
+    new[0] = end[0] - start[0]
+    np.maximum(end[1:] - covered_from, 0, out=new[1:])
+    total = np.zeros(groups, np.int64)
+    total[group[first]] = np.add.reduceat(new, first)
+    return total
+
+
+def _sorted_by_group(
+    start: Int64, end: Int64, group: npt.NDArray[np.integer]
+) -> tuple[Int64, Int64, npt.NDArray[np.integer]]:
+    """The three arrays in order of group, then start; untouched where they already are."""
+    if _is_sorted(start, group):
+        return start, end, group
+    order = np.lexsort((start, group))
+    return start[order], end[order], group[order]
+
+
+def _is_sorted(start: Int64, group: npt.NDArray[np.integer]) -> bool:
+    later_group = group[1:] > group[:-1]
+    return bool(np.all(later_group | ((group[1:] == group[:-1]) & (start[1:] >= start[:-1]))))
+
+
+def _disjoint_shift(start: Int64, end: Int64, first: npt.NDArray[np.intp]) -> Int64:
+    """Per group, the shift that lays the groups one after another on a common axis.
+
+    With the groups apart, one running maximum over the whole array serves all of them.
+    """
+    length = np.maximum.reduceat(end, first) - start[first]
+    begin = np.concatenate(([0], np.cumsum(length)[:-1]))
+    return np.asarray(begin - start[first], np.int64)

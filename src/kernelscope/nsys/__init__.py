@@ -1,0 +1,61 @@
+"""Reading Nsight Systems exports: all that knows nsys's tables is in this package."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from kernelscope.errors import NotAnExport
+from kernelscope.nsys import files, schema
+from kernelscope.nsys.checks import check_has_gpu_work
+from kernelscope.nsys.database import open_database
+from kernelscope.nsys.metadata import read_info
+from kernelscope.nsys.report import ReportSource, export_report
+from kernelscope.nsys.source import NsysSource
+from kernelscope.trace import Progress, Trace
+
+__all__ = ["read_export"]
+
+
+def read_export(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
+    """Open an nsys SQLite export (2022.4 to 2026.x) for reading.
+
+    The file is opened read-only and checked; its tables are read when they are asked for, so
+    it must stay in place while the trace is in use. An ``.nsys-rep`` is exported to a temporary
+    file first if ``nsys`` is on the path.
+
+    Args:
+        path: the ``.sqlite`` file, or an ``.nsys-rep``.
+        progress: called with kernel rows read and expected, from reading threads.
+
+    Raises:
+        NotAnExport: the file is not there, unfinished, truncated or of another kind.
+        MissingTable: a table or column is missing without which there is no result.
+        NoKernels: the export holds no GPU kernels, or only graph replays that left no rows.
+        ExportError: the file is locked or damaged.
+    """
+    path = Path(path)
+    if files.is_report(path):
+        exported = export_report(path)
+        trace = read_export(exported.path, progress=progress)
+        source = ReportSource(trace.source, exported)
+        return replace(trace, info=replace(trace.info, path=str(path)), source=source)
+    database = open_database(path)
+    _check_is_nsys(path, set(database.tables))
+    check_has_gpu_work(database)
+    return Trace(read_info(database), NsysSource(database, progress))
+
+
+def _check_is_nsys(path: Path, tables: set[str]) -> None:
+    if any(name.casefold() in tables for name in schema.NVPROF_TABLES):
+        raise NotAnExport(
+            f"{path} is an nvprof database, which has other tables.",
+            hint="Capture with nsys, then: nsys export --type sqlite REPORT.nsys-rep",
+        )
+    known = {schema.STRINGS, schema.KERNEL, schema.RUNTIME, schema.GRAPH_TRACE, schema.NVTX}
+    if not any(name.casefold() in tables for name in known):
+        raise NotAnExport(
+            f"{path} is an SQLite database but not an nsys export ({len(tables)} other tables).",
+            hint="Give the file that nsys export --type sqlite wrote.",
+        )

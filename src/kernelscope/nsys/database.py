@@ -1,0 +1,164 @@
+"""The SQLite file: opened read-only, small queries through sqlite3, large ones through ADBC.
+
+The only module that knows a database driver. Every driver error leaves it as an
+:class:`~kernelscope.errors.ExportError` that names the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_manager
+import adbc_driver_sqlite
+import polars as pl
+
+from kernelscope.errors import ExportError, NotAnExport
+from kernelscope.nsys import files
+
+_BATCH_ROWS = "65536"
+_BUSY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the file spells and declares it."""
+
+    name: str
+    declared_type: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or view as the file spells it; columns by lower-case name."""
+
+    name: str
+    columns: Mapping[str, Column]
+    has_rowid: bool
+
+
+@dataclass(frozen=True)
+class Database:
+    """One SQLite file, open for as long as a query runs."""
+
+    path: Path
+
+    @cached_property
+    def uri(self) -> str:
+        """The path as an SQLite URI; ``?``, ``#`` and ``%`` in it are percent-encoded.
+
+        A database in write-ahead-log mode would get ``-wal`` and ``-shm`` files beside it even
+        when opened read-only; ``immutable`` prevents that, and is right while no log is pending.
+        """
+        options = "mode=ro"
+        if files.uses_wal(self.path) and not self._has_pending_log():
+            options += "&immutable=1"
+        return f"{self.path.absolute().as_uri()}?{options}"
+
+    def _has_pending_log(self) -> bool:
+        log = Path(f"{self.path}-wal")
+        return log.exists() and log.stat().st_size > 0
+
+    @cached_property
+    def tables(self) -> Mapping[str, Table]:
+        """Every table and view, by lower-case name.
+
+        Raises:
+            ExportError: the file is damaged or locked.
+        """
+        found = self.rows(
+            "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
+        )
+        return {name.casefold(): self._table(name, kind, sql) for name, kind, sql in found}
+
+    def _table(self, name: str, kind: str, sql: str | None) -> Table:
+        columns = self.rows("SELECT name, type FROM pragma_table_info(?)", name)
+        has_rowid = kind == "table" and "without rowid" not in (sql or "").casefold()
+        named = {column.casefold(): Column(column, declared) for column, declared in columns}
+        return Table(name, named, has_rowid)
+
+    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """The rows of a small query. Text that is not UTF-8 gets replacement characters.
+
+        Raises:
+            ExportError: the file is damaged or locked.
+        """
+        with (
+            self._explained(),
+            closing(sqlite3.connect(self.uri, uri=True, timeout=_BUSY_SECONDS)) as connection,
+        ):
+            connection.text_factory = _decode
+            # Functions inside a view or an index of the file must not run unless harmless.
+            connection.execute("PRAGMA trusted_schema = OFF")
+            return connection.execute(sql, parameters).fetchall()
+
+    def frame(self, sql: str) -> pl.DataFrame:
+        """The rows of a large query, through Arrow. Columns must be numbers or null.
+
+        Safe to call from several threads at once; the interpreter lock is released meanwhile.
+
+        Raises:
+            ExportError: the file is damaged or locked.
+        """
+        with (
+            self._explained(),
+            adbc_driver_sqlite.connect(self.uri) as database,
+            adbc_driver_manager.AdbcConnection(database) as connection,
+            adbc_driver_manager.AdbcStatement(connection) as statement,
+        ):
+            statement.set_options(**{"adbc.sqlite.query.batch_rows": _BATCH_ROWS})
+            statement.set_sql_query(sql)
+            stream, _ = statement.execute_query()
+            return pl.DataFrame(stream)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, adbc_driver_manager.Error, pl.exceptions.PolarsError) as error:
+            raise explain(self.path, str(error)) from error
+
+
+def open_database(path: str | os.PathLike[str]) -> Database:
+    """A database over an existing, complete SQLite file.
+
+    Raises:
+        NotAnExport: the file is not there, unfinished, truncated or of another kind.
+    """
+    path = Path(path)
+    files.check_is_sqlite(path)
+    return Database(path)
+
+
+def explain(path: Path, reason: str) -> ExportError:
+    """The error for what a driver said while it read ``path``."""
+    lowered = reason.casefold()
+    if "malformed" in lowered or "not a database" in lowered or "disk i/o" in lowered:
+        return NotAnExport(
+            f"{path} is damaged: SQLite says {reason!r}.",
+            hint="Copy it again, or run nsys export again with --force-overwrite true.",
+        )
+    if "locked" in lowered or "busy" in lowered:
+        return ExportError(
+            f"{path} is locked by another program.",
+            hint="Wait until nsys export has finished, or copy the file and read the copy.",
+        )
+    return ExportError(
+        f"{path} cannot be read: {reason}.",
+        hint="Run nsys export again with --force-overwrite true; if it stays, report this file.",
+    )
+
+
+def placeholders(values: Sequence[object]) -> str:
+    """``?, ?, ?`` for an SQL list of that many parameters."""
+    return ", ".join("?" * len(values))
+
+
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,131 @@
+"""Facts about a capture from its small tables; an allow-list, because they hold secrets too.
+
+META_DATA_CAPTURE and TARGET_INFO_SYSTEM_ENV carry environment variables, command lines, user
+and host names. Only the keys named here are read.
+"""
+
+from __future__ import annotations
+
+from kernelscope.nsys.database import Database
+from kernelscope.nsys.schema import NVTX, STRINGS, find, has_column, quote
+from kernelscope.trace import Gpu, TraceInfo
+
+SUPPORTED_MAJOR = 3
+_VERSION_KEYS = ("EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
+_GRAPH_MODE_KEY = "CUDA_GRAPH_TRACE_OPTIONS:MODE"
+_GPU_COLUMNS = (
+    "name",
+    "memoryBandwidth",
+    "totalMemory",
+    "smCount",
+    "computeMajor",
+    "computeMinor",
+)
+
+
+def read_info(database: Database) -> TraceInfo:
+    """Versions, GPUs, processes and capture options of an export."""
+    versions = _versions(database)
+    schema = versions.get("EXPORT_SCHEMA_VERSION")
+    return TraceInfo(
+        path=str(database.path),
+        exporter=versions.get("EXPORT_PRODUCT_VERSION"),
+        schema=schema,
+        graph_trace=_graph_trace(database),
+        window_end_ns=_window_end_ns(database),
+        gpus=_gpus(database),
+        gpu_of_device=_gpu_of_device(database),
+        process_names=_process_names(database),
+        warnings=tuple(_warnings(database, schema)),
+    )
+
+
+def _versions(database: Database) -> dict[str, str]:
+    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        if has_column(database, table, "value"):
+            rows = database.rows(
+                f"SELECT name, value FROM {table} WHERE name IN (?, ?)", *_VERSION_KEYS
+            )
+            return {name: str(value) for name, value in rows}
+    return {}
+
+
+def _graph_trace(database: Database) -> str:
+    """The key has a process prefix up to 2025.5 and none in 2026.2, so match its end."""
+    if not has_column(database, "META_DATA_CAPTURE", "value"):
+        return "unknown"
+    rows = database.rows(
+        "SELECT DISTINCT lower(value) FROM META_DATA_CAPTURE WHERE name LIKE ?",
+        f"%{_GRAPH_MODE_KEY}",
+    )
+    modes = {mode for (mode,) in rows}
+    return modes.pop() if modes in ({"node"}, {"graph"}) else "unknown"
+
+
+def _window_end_ns(database: Database) -> int | None:
+    if not has_column(database, "ANALYSIS_DETAILS", "duration"):
+        return None
+    ((duration,),) = database.rows("SELECT max(duration) FROM ANALYSIS_DETAILS")
+    return duration if isinstance(duration, int) else None
+
+
+def _gpus(database: Database) -> tuple[Gpu, ...]:
+    table = find(database, "TARGET_INFO_GPU")
+    if table is None:
+        return ()
+    id_column = next((name for name in ("id", "deviceid") if name in table.columns), None)
+    columns = [
+        quote(name) if name.casefold() in table.columns else "NULL" for name in _GPU_COLUMNS
+    ]
+    rows = database.rows(
+        f"SELECT {id_column or 'rowid'}, {', '.join(columns)} FROM {table.name} ORDER BY 1"
+    )
+    return tuple(
+        Gpu(
+            id=int(gpu_id),
+            name=str(name or "unknown GPU"),
+            memory_bandwidth_bytes_per_s=bandwidth,
+            memory_bytes=memory,
+            multiprocessors=multiprocessors,
+            compute_capability=None if major is None else f"{major}.{minor}",
+        )
+        for gpu_id, name, bandwidth, memory, multiprocessors, major, minor in rows
+        if gpu_id is not None
+    )
+
+
+def _gpu_of_device(database: Database) -> tuple[tuple[int, int, int], ...]:
+    if not has_column(database, "TARGET_INFO_CUDA_DEVICE", "gpuId"):
+        return ()
+    rows = database.rows(
+        "SELECT DISTINCT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE"
+        " WHERE pid IS NOT NULL AND cudaId IS NOT NULL AND gpuId IS NOT NULL"
+    )
+    return tuple((int(pid), int(ordinal), int(gpu)) for pid, ordinal, gpu in rows)
+
+
+def _process_names(database: Database) -> tuple[tuple[int, str], ...]:
+    if not has_column(database, "PROCESSES", "globalPid"):
+        return ()
+    rows = database.rows(
+        "SELECT globalPid >> 24, max(name) FROM PROCESSES"
+        " WHERE globalPid IS NOT NULL AND name IS NOT NULL GROUP BY 1"
+    )
+    return tuple((int(process), str(name)) for process, name in rows)
+
+
+def _warnings(database: Database, schema: str | None) -> list[str]:
+    warnings = []
+    major = (schema or "").split(".")[0]
+    if schema is None:
+        warnings.append("The export does not state its schema version; read as it is.")
+    elif not major.isdecimal() or int(major) > SUPPORTED_MAJOR:
+        warnings.append(
+            f"Export schema {schema} is newer than the versions this release was tested with "
+            f"({SUPPORTED_MAJOR}.x): check the numbers."
+        )
+    if find(database, STRINGS) is None:
+        warnings.append("The export has no StringIds table, so kernels have no names.")
+    if find(database, NVTX) is None:
+        warnings.append("The export has no NVTX ranges: it was captured without '-t nvtx'.")
+    return warnings

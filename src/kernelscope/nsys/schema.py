@@ -1,0 +1,144 @@
+"""What one export has: its tables and columns, and how they map to our contracts.
+
+The only home of facts that differ between nsys versions. Nothing here looks at a version
+number: the file is asked which tables and columns it has, because the exporter's version is not
+the capture's, and columns come and go between minor versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kernelscope.errors import MissingTable
+from kernelscope.nsys.database import Database, Table
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+GRAPH_TRACE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+NVTX = "NVTX_EVENTS"
+STRINGS = "StringIds"
+
+# Tables of nvprof's databases, which are SQLite too and look alike from afar.
+NVPROF_TABLES = ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTIVITY_KIND_MARKER")
+
+
+@dataclass(frozen=True)
+class Field:
+    """Where a contract column comes from: the first of ``columns`` that the file has.
+
+    ``wrap`` is an SQL template around the value; ``missing`` the SQL value where the file has
+    none of the columns, or None if there is no result without it.
+    """
+
+    columns: tuple[str, ...]
+    wrap: str = "{}"
+    missing: str | None = "NULL"
+
+
+# Captures without process ids exist (nullable columns): all their rows share process 0.
+_PROCESS = "COALESCE({}, 0) >> 24"
+
+_ACTIVITY: Mapping[str, Field] = {
+    "start_ns": Field(("start",), missing=None),
+    "end_ns": Field(("end",), missing=None),
+    "process": Field(("globalPid",), wrap=_PROCESS, missing="0"),
+    "device": Field(("deviceId",), missing="0"),
+    "context": Field(("contextId",)),
+    "stream": Field(("streamId",)),
+    "correlation_id": Field(("correlationId",)),
+}
+_GRAPH_NODE: Mapping[str, Field] = {"graph_node": Field(("graphNodeId",), wrap="NULLIF({}, 0)")}
+
+FIELDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
+    "kernels": (
+        KERNEL,
+        {
+            **_ACTIVITY,
+            **_GRAPH_NODE,
+            "name_id": Field(("demangledName", "shortName"), missing=None),
+            "grid_x": Field(("gridX",)),
+            "grid_y": Field(("gridY",)),
+            "grid_z": Field(("gridZ",)),
+            "block_x": Field(("blockX",)),
+            "block_y": Field(("blockY",)),
+            "block_z": Field(("blockZ",)),
+        },
+    ),
+    "copies": (
+        MEMCPY,
+        {
+            **_ACTIVITY,
+            **_GRAPH_NODE,
+            "bytes": Field(("bytes",), missing="0"),
+            "copy_kind": Field(("copyKind",)),
+        },
+    ),
+    "sets": (MEMSET, {**_ACTIVITY, **_GRAPH_NODE, "bytes": Field(("bytes",), missing="0")}),
+    "graph_replays": (
+        GRAPH_TRACE,
+        {
+            **_ACTIVITY,
+            "graph_id": Field(("graphId",)),
+            "graph_exec_id": Field(("graphExecId",)),
+        },
+    ),
+    "api_calls": (
+        RUNTIME,
+        {
+            "start_ns": Field(("start",), missing=None),
+            "end_ns": Field(("end",), missing=None),
+            "process": Field(("globalTid",), wrap=_PROCESS, missing="0"),
+            "thread": Field(("globalTid",), wrap="COALESCE({}, 0)", missing="0"),
+            "correlation_id": Field(("correlationId",)),
+            "name_id": Field(("nameId",), missing="NULL"),
+        },
+    ),
+}
+"""Contract name -> (nsys table, contract column -> where it comes from)."""
+
+
+def find(database: Database, name: str) -> Table | None:
+    """The table or view of that name, or None; lazily absent tables have no rows."""
+    return database.tables.get(name.casefold())
+
+
+def has_column(database: Database, table: str, column: str) -> bool:
+    """Whether the file has that column in that table."""
+    found = find(database, table)
+    return found is not None and column.casefold() in found.columns
+
+
+def select_list(table: Table, fields: Mapping[str, Field], columns: Iterable[str]) -> str:
+    """The SQL select list that turns nsys's columns into ours.
+
+    Raises:
+        MissingTable: a column is missing without which there is no result.
+    """
+    return ", ".join(f"{_expression(table, fields[name])} AS {name}" for name in columns)
+
+
+def _expression(table: Table, field: Field) -> str:
+    for candidate in field.columns:
+        column = table.columns.get(candidate.casefold())
+        if column is not None:
+            return field.wrap.format(_as_integer(column.name, column.declared_type))
+    if field.missing is None:
+        raise MissingTable(
+            f"The table {table.name} has no column {' or '.join(field.columns)}.",
+            hint="Export the report again without filters: nsys export --type sqlite.",
+        )
+    return field.missing
+
+
+def _as_integer(name: str, declared_type: str) -> str:
+    """The column, cast where its declaration does not already make its numbers integers."""
+    quoted = quote(name)
+    return quoted if "INT" in declared_type.upper() else f"CAST({quoted} AS INTEGER)"
+
+
+def quote(name: str) -> str:
+    """An SQL identifier; names come from the file and may hold anything."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,166 @@
+"""The terminal table, through rich."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import polars as pl
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kernelscope.rendering import wording
+from kernelscope.summary.model import PhaseSummary, Summary
+
+_BAR_WIDTH = 20
+_BAR = "█"
+_BAR_PARTS = " ▏▎▍▌▋▊▉"
+_PLAIN_WIDTH = 100
+_MOST_KERNELS = 30
+_PHASE_COLUMNS = {
+    "category": ["category"],
+    "family": ["family"],
+    "kernel": ["short_name", "category"],
+}
+
+
+def render_text(summary: Summary, by: str) -> str:
+    """The report as plain text, 100 columns wide."""
+    out = io.StringIO()
+    print_summary(summary, by, Console(file=out, width=_PLAIN_WIDTH, color_system=None))
+    return out.getvalue()
+
+
+def print_summary(summary: Summary, by: str, console: Console) -> None:
+    """Print the report to a console of any width."""
+    for part in _parts(summary, by, console):
+        console.print(part)
+
+
+def _parts(summary: Summary, by: str, console: Console) -> Iterator[RenderableType]:
+    yield from _header(summary)
+    for phase in summary.phases:
+        yield Text()
+        yield Text(wording.phase_title(summary, phase), style="bold")
+        yield _facts(phase)
+        yield _rows(summary, phase, by, console)
+    yield from _left_out(summary)
+    yield from _warnings(summary)
+
+
+def _header(summary: Summary) -> Iterator[Text]:
+    info = summary.info
+    yield Text(wording.clean(info.path), style="bold", overflow="fold")
+    exporter = f"nsys {info.exporter}" if info.exporter else "nsys of unknown version"
+    yield Text(
+        f"{wording.gpus(summary)} · {wording.clean(exporter)} · {wording.graph_trace(summary)}"
+    )
+    yield Text(
+        f"steps by {summary.step_method}: {summary.step_evidence} · "
+        f"rules {summary.rules_version}",
+    )
+
+
+def _facts(phase: PhaseSummary) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim", overflow="ellipsis", no_wrap=True)
+    for what, value, meaning in wording.facts(phase):
+        table.add_row(f"  {what}", value, meaning)
+    return table
+
+
+def _rows(summary: Summary, phase: PhaseSummary, by: str, console: Console) -> Table:
+    rows = summary.table(by).filter(
+        (pl.col("phase") == phase.phase) & (pl.col("rank") == phase.rank)
+    )
+    shown = rows.head(_MOST_KERNELS) if by == "kernel" else rows
+    bars = console.width >= _PLAIN_WIDTH - _BAR_WIDTH and by != "kernel"
+    table = _empty_table(by, bars=bars)
+    for row in shown.to_dicts():
+        table.add_row(*_cells(phase, row, by, bars=bars, ascii_only=_is_ascii(console)))
+    if shown.height < rows.height:
+        rest = rows.tail(rows.height - shown.height).sum()
+        label = f"{rows.height - shown.height} more kernels"
+        table.add_row(*_sum_cells(phase, rest.row(0, named=True), by, label))
+    table.add_section()
+    total = rows.select(pl.col("kernels_per_step", "kernel_ms", "share").sum()).row(0, named=True)
+    table.add_row(*_sum_cells(phase, total, by, "total"))
+    return table
+
+
+def _empty_table(by: str, *, bars: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    for number, name in enumerate(_PHASE_COLUMNS[by]):
+        header = "kernel" if name == "short_name" else name
+        table.add_column(f"  {header}" if number == 0 else header, no_wrap=True, overflow="ellipsis")
+    table.add_column("per step", justify="right", no_wrap=True)
+    table.add_column("ms/step", justify="right", no_wrap=True)
+    table.add_column("of kernel time", justify="right", no_wrap=True)
+    if bars:
+        table.add_column("", no_wrap=True)
+    return table
+
+
+def _cells(
+    phase: PhaseSummary, row: dict[str, object], by: str, *, bars: bool, ascii_only: bool
+) -> list[str | Text]:
+    named: list[str | Text] = [
+        Text(("  " if number == 0 else "") + wording.clean(str(row[name])))
+        for number, name in enumerate(_PHASE_COLUMNS[by])
+    ]
+    kernels, kernel_ms, share = (
+        float(row[key])  # type: ignore[arg-type]
+        for key in ("kernels_per_step", "kernel_ms", "share")
+    )
+    is_bound = phase.opaque_share > 0 and row.get("category", row.get("family")) != "cuda_graph"
+    cells = [
+        *named,
+        wording.count(kernels),
+        wording.milliseconds(kernel_ms),
+        wording.share(share, is_lower_bound=is_bound),
+    ]
+    return [*cells, Text(_bar(share, ascii_only=ascii_only), style="cyan")] if bars else cells
+
+
+def _sum_cells(phase: PhaseSummary, row: dict[str, float], by: str, label: str) -> list[str]:
+    padding = [""] * (len(_PHASE_COLUMNS[by]) - 1)
+    return [
+        f"  {label}",
+        *padding,
+        wording.count(round(row["kernels_per_step"], 6)),
+        wording.milliseconds(row["kernel_ms"]),
+        wording.share(round(row["share"], 9)),
+    ]
+
+
+def _bar(share: float, *, ascii_only: bool) -> str:
+    if ascii_only:
+        return "#" * round(share * _BAR_WIDTH)
+    whole, rest = divmod(round(share * _BAR_WIDTH * 8), 8)
+    return _BAR * whole + (_BAR_PARTS[rest] if rest else "")
+
+
+def _is_ascii(console: Console) -> bool:
+    return console.options.ascii_only
+
+
+def _left_out(summary: Summary) -> Iterator[Text]:
+    if not (summary.excluded or summary.outside):
+        return
+    yield Text()
+    yield Text("in no average", style="bold")
+    for left in summary.excluded:
+        yield Text(f"  {left.steps:,} {left.phase} steps: {left.reason} ({left.kernels:,} kernels)")
+    for left in summary.outside:
+        yield Text(f"  {left.kernels:,} kernels {left.reason} ({left.kernel_ms:,.2f} ms)")
+
+
+def _warnings(summary: Summary) -> Iterator[Text]:
+    if summary.warnings:
+        yield Text()
+    for warning in summary.warnings:
+        yield Text.assemble(("warning: ", "bold yellow"), wording.clean(warning))

@@ -1,0 +1,137 @@
+"""How numbers and names are worded, the same in every form for people to read."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from kernelscope.summary.model import PhaseSummary, Spread, Summary
+
+_CLOSED_BY = {"node": "each kernel inside recorded", "graph": "recorded as a whole"}
+
+
+def clean(text: str, width: int | None = None) -> str:
+    """Text from a trace, safe for a terminal or a page: one line, no control characters."""
+    shown = "".join("\N{REPLACEMENT CHARACTER}" if _is_control(c) else c for c in text)
+    if width is not None and len(shown) > width:
+        return shown[: width - 1] + "…"
+    return shown
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Cs")
+
+
+def count(value: float) -> str:
+    """``1,023``, or ``15.4`` where a mean is not whole."""
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """Four significant digits or so, always in ms; a dash for what does not exist."""
+    if value is None:
+        return "–"
+    return f"{value:,.1f}" if value >= 1000 else f"{value:.2f}" if value >= 10 else f"{value:.3f}"
+
+
+def share(value: float, *, is_lower_bound: bool = False) -> str:
+    """A percentage; never 0.0 % or 100.0 % unless it is exactly that."""
+    text = f"{value:.1%}"
+    if text == "0.0%" and value > 0:
+        text = "<0.1%"
+    elif text == "100.0%" and value < 1:
+        text = ">99.9%"
+    text = text.replace("%", " %")
+    return f"≥ {text}" if is_lower_bound and value > 0 else text
+
+
+def spread(value: Spread | None) -> str:
+    """``15.45 (p10 15.43, p90 15.47)``."""
+    if value is None:
+        return "–"
+    return (
+        f"{milliseconds(value.median)} "
+        f"(p10 {milliseconds(value.p10)}, p90 {milliseconds(value.p90)})"
+    )
+
+
+def kernels_per_step(phase: PhaseSummary) -> str:
+    """``1,023``, with the range where steps differ."""
+    counts = phase.kernels_per_step
+    if counts.min == counts.max:
+        return count(counts.median)
+    return f"{count(counts.median)} ({counts.min:,} to {counts.max:,})"
+
+
+def gpus(summary: Summary) -> str:
+    """The GPUs that worked."""
+    names = sorted({rank.gpu or "unknown GPU" for rank in summary.ranks})
+    return ", ".join(clean(name) for name in names) or "unknown GPU"
+
+
+def graph_trace(summary: Summary) -> str:
+    """What the capture recorded of CUDA graphs."""
+    mode = summary.info.graph_trace
+    return f"CUDA graphs: {_CLOSED_BY.get(mode, 'mode not stated')}"
+
+
+def phase_title(summary: Summary, phase: PhaseSummary) -> str:
+    """``decode: 31 steps``, with the rank where there are several."""
+    if phase.phase == "trace":
+        title = "whole trace, not split into steps"
+    else:
+        title = f"{phase.phase}: {phase.steps:,} step{'s' if phase.steps != 1 else ''}"
+        if phase.requests_per_step is not None:
+            title += f" of {count(phase.requests_per_step)} request"
+            title += "s" if phase.requests_per_step != 1 else ""
+            title += " (median)" if phase.phase == "mixed" else ""
+    if phase.incomplete_steps:
+        title += f", {phase.incomplete_steps} incomplete left out"
+    if len(summary.ranks) > 1:
+        rank = summary.ranks[phase.rank]
+        title = f"rank {rank.rank} (pid {rank.pid}, device {rank.device}) {title}"
+    return title
+
+
+def facts(phase: PhaseSummary) -> list[tuple[str, str, str]]:
+    """(what, value, what it means) for the figures of one phase."""
+    rows = [
+        ("kernels per step", kernels_per_step(phase), ""),
+        ("wall", f"{spread(phase.wall_ms)} ms", "first kernel to the next step's first kernel"),
+        ("span", f"{milliseconds(phase.span_ms)} ms", "first kernel start to last kernel end"),
+        ("kernel time", f"{milliseconds(phase.kernel_ms)} ms", "sum over kernels"),
+        ("busy", f"{milliseconds(phase.busy_ms)} ms", "at least one kernel running"),
+        ("idle", f"{milliseconds(phase.idle_ms)} ms", "span without any kernel"),
+        (
+            "launch calls",
+            count(phase.launch_calls_per_step),
+            f"{count(phase.graph_launches_per_step)} of them graph launches",
+        ),
+    ]
+    if phase.wall_ms is None:
+        del rows[1]
+    if phase.tokens_per_s is not None:
+        rows.append(("tokens/s", f"{phase.tokens_per_s:,.1f}", "generated tokens over wall"))
+    if phase.prompt_tokens_per_s is not None:
+        rows.append(
+            ("prompt tokens/s", f"{phase.prompt_tokens_per_s:,.0f}", "prompt tokens over wall")
+        )
+    if phase.largest_kernel is not None:
+        largest = phase.largest_kernel
+        rows.append(
+            (
+                "largest kernel",
+                f"{milliseconds(largest.duration_ms)} ms",
+                f"{clean(largest.short_name)} ({largest.category})",
+            )
+        )
+    if phase.memory.copies_per_step or phase.memory.sets_per_step:
+        memory = phase.memory
+        rows.append(
+            (
+                "memory",
+                f"{milliseconds(memory.copy_ms + memory.set_ms)} ms",
+                f"{count(memory.copies_per_step)} copies, {count(memory.sets_per_step)} sets; "
+                "in no share",
+            )
+        )
+    return rows

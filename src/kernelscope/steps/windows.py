@@ -1,0 +1,134 @@
+"""Which step each API call belongs to, by when and on which thread it was made.
+
+A step's window runs from the start of its label to the start of the next label on the same
+thread. The range itself is too short a window: vLLM launches lm_head, sampling and input
+preparation after the range has closed. And GPU time would be the wrong clock: with asynchronous
+scheduling most kernels run while a later step's range is open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kernelscope import frames
+from kernelscope.api_names import GRAPH_LAUNCH, LAUNCH, as_regex
+from kernelscope.trace import Trace
+
+BEFORE_FIRST_STEP = -1
+OTHER_THREAD = -2
+NO_LAUNCH_CALL = -3
+OUTSIDE = {
+    BEFORE_FIRST_STEP: "launched before the first step",
+    OTHER_THREAD: "launched by a thread without step labels",
+    NO_LAUNCH_CALL: "without a launching call in the capture",
+}
+"""Why a kernel is in no step."""
+
+_DENSE_FACTOR = 8
+_DENSE_MINIMUM = 1 << 20
+
+Ints = npt.NDArray[np.int64]
+
+
+def assign_calls(trace: Trace, steps: pl.DataFrame) -> pl.DataFrame:
+    """Every API call with its step (:data:`kernelscope.frames.LAUNCHES`).
+
+    Args:
+        trace: the capture.
+        steps: its labelled steps (:data:`kernelscope.frames.STEPS`); may be empty.
+    """
+    calls = trace.read("api_calls", ["start_ns", "thread", "correlation_id", "name_id"])
+    calls = calls.drop_nulls(["correlation_id", "start_ns"])
+    names = trace.names(calls["name_id"])
+    is_launch = names.filter(pl.col("name").str.contains(as_regex(LAUNCH)))["id"]
+    is_graph = names.filter(pl.col("name").str.contains(as_regex(GRAPH_LAUNCH)))["id"]
+    return (
+        calls.with_columns(
+            pl.Series("step", _step_of(calls, steps)),
+            process=pl.col("thread") // (1 << 24),
+            is_launch=pl.col("name_id").is_in(is_launch.implode()).fill_null(False),
+            is_graph=pl.col("name_id").is_in(is_graph.implode()).fill_null(False),
+        )
+        # One call per id: a launch if there is one, else the earliest.
+        .sort("process", "correlation_id", pl.col("is_launch").not_(), "start_ns")
+        .unique(["process", "correlation_id"], keep="first", maintain_order=True)
+        .select(pl.col(name).cast(dtype) for name, dtype in frames.LAUNCHES.items())
+    )
+
+
+def _step_of(calls: pl.DataFrame, steps: pl.DataFrame) -> npt.NDArray[np.int32]:
+    """Step number of each call: the last label on its thread that began before it."""
+    step = np.full(calls.height, OTHER_THREAD, np.int32)
+    thread, start = calls["thread"].to_numpy(), calls["start_ns"].to_numpy()
+    for (label_thread,), labels in steps.group_by(["thread"], maintain_order=True):
+        mine = np.flatnonzero(thread == label_thread)
+        window = np.searchsorted(labels["start_ns"].to_numpy(), start[mine], side="right") - 1
+        numbers = labels["step"].to_numpy()
+        step[mine] = np.where(window < 0, BEFORE_FIRST_STEP, numbers[window])
+    return step
+
+
+@dataclass(frozen=True)
+class CallIndex:
+    """Finds the row of the launching call for kernels, by (process, correlation id)."""
+
+    tables: dict[int, _Table]
+
+    @classmethod
+    def of(cls, launches: pl.DataFrame) -> CallIndex:
+        """Index calls (:data:`kernelscope.frames.LAUNCHES`)."""
+        process = launches["process"].to_numpy()
+        ids = launches["correlation_id"].to_numpy()
+        first = np.flatnonzero(np.diff(process, prepend=process[:1] - 1))
+        last = np.append(first[1:], process.size)
+        return cls(
+            {
+                int(process[begin]): _Table.of(ids[begin:end], begin)
+                for begin, end in zip(first, last, strict=True)
+            }
+        )
+
+    def rows(self, process: Ints, correlation_id: Ints) -> npt.NDArray[np.int32]:
+        """Row of each kernel's call, or -1; shape (n,), int32."""
+        found = np.full(process.size, -1, np.int32)
+        if process.size == 0:
+            return found
+        if process[0] == process[-1] and np.all(process == process[0]):
+            table = self.tables.get(int(process[0]))
+            return found if table is None else table.rows(correlation_id)
+        for key, table in self.tables.items():
+            mine = np.flatnonzero(process == key)
+            found[mine] = table.rows(correlation_id[mine])
+        return found
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Correlation ids of one process. CUPTI counts them up, so a plain array usually serves;
+    ids scattered too widely for one are looked up by bisection."""
+
+    ids: Ints
+    first_row: int
+    dense: npt.NDArray[np.int32] | None
+
+    @classmethod
+    def of(cls, ids: Ints, first_row: int) -> _Table:
+        lowest, highest = int(ids[0]), int(ids[-1])
+        dense = None
+        if highest - lowest < max(_DENSE_FACTOR * ids.size, _DENSE_MINIMUM):
+            dense = np.full(highest - lowest + 1, -1, np.int32)
+            dense[ids - lowest] = np.arange(first_row, first_row + ids.size, dtype=np.int32)
+        return cls(ids, first_row, dense)
+
+    def rows(self, wanted: Ints) -> npt.NDArray[np.int32]:
+        if self.dense is not None:
+            inside = (wanted >= self.ids[0]) & (wanted <= self.ids[-1])
+            at = np.where(inside, wanted - self.ids[0], 0)
+            return np.where(inside, self.dense[at], np.int32(-1))
+        at = np.minimum(np.searchsorted(self.ids, wanted), self.ids.size - 1)
+        rows = np.where(self.ids[at] == wanted, self.first_row + at, -1)
+        return np.asarray(rows, np.int32)

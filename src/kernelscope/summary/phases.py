@@ -1,0 +1,181 @@
+"""The figures of each phase, from the step table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from kernelscope.rules.tables import CUDA_GRAPH
+from kernelscope.step_table import COMPLETE, INCOMPLETE, REASONS, TRACE
+from kernelscope.steps.labels import DECODE, EMPTY, MIXED, PREFILL
+from kernelscope.steps.windows import OUTSIDE
+from kernelscope.summary.model import (
+    Counts,
+    LargestKernel,
+    Left,
+    MemoryOperations,
+    PhaseSummary,
+    Spread,
+)
+
+PHASES = (DECODE, PREFILL, MIXED, TRACE)
+"""The phases that have averages, in the order in which they are shown."""
+
+_NS_PER_MS = 1e6
+_NS_PER_S = 1e9
+
+
+def summarize_phases(
+    steps: pl.DataFrame, kernels: pl.DataFrame, memory: pl.DataFrame
+) -> list[PhaseSummary]:
+    """One entry per rank and phase with complete steps.
+
+    Args:
+        steps: the step table.
+        kernels: the kernel table of the summary.
+        memory: :attr:`kernelscope.measure.Measured.memory`.
+    """
+    found = []
+    for rank in steps["rank"].drop_nulls().unique().sort():
+        for phase in PHASES:
+            mine = steps.filter((pl.col("rank") == rank) & (pl.col("phase") == phase))
+            if mine.filter(pl.col("status") == COMPLETE).height:
+                rows = kernels.filter((pl.col("rank") == rank) & (pl.col("phase") == phase))
+                found.append(_summarize_phase(phase, rank, mine, rows, memory))
+    return found
+
+
+def _summarize_phase(
+    phase: str, rank: int, steps: pl.DataFrame, kernels: pl.DataFrame, memory: pl.DataFrame
+) -> PhaseSummary:
+    complete = steps.filter(pl.col("status") == COMPLETE)
+    incomplete = steps.filter(pl.col("status") == INCOMPLETE).height
+    wall = complete["wall_ns"].drop_nulls()
+    span_ms, kernel_ms, busy_ms = (_mean_ms(complete[f"{it}_ns"]) for it in ("span", "kernel", "busy"))
+    return PhaseSummary(
+        phase=phase,
+        rank=rank,
+        steps=complete.height,
+        incomplete_steps=incomplete,
+        excluded_steps=steps.height - complete.height - incomplete,
+        requests_per_step=_median(_requests(complete)),
+        kernels_per_step=_counts(complete["kernels"]),
+        wall_ms=_spread(wall / _NS_PER_MS),
+        span_ms=span_ms,
+        kernel_ms=kernel_ms,
+        busy_ms=busy_ms,
+        idle_ms=span_ms - busy_ms,
+        overlap_ms=kernel_ms - busy_ms,
+        gap_ms=_median(complete.filter(~pl.col("is_pause"))["gap_ns"] / _NS_PER_MS),
+        launch_calls_per_step=_median(complete["launch_calls"]) or 0.0,
+        graph_launches_per_step=_median(complete["graph_launches"]) or 0.0,
+        tokens_per_s=_tokens_per_s(complete, phase),
+        prompt_tokens_per_s=_prompt_tokens_per_s(complete),
+        opaque_share=float(kernels.filter(pl.col("category") == CUDA_GRAPH)["share"].sum()),
+        largest_kernel=_largest(kernels),
+        memory=_memory(complete, memory),
+    )
+
+
+def _requests(steps: pl.DataFrame) -> pl.Series:
+    return steps["context_requests"] + steps["generation_requests"]
+
+
+def _tokens_per_s(steps: pl.DataFrame, phase: str) -> float | None:
+    """Null for prefill, which generates at its end only, and where a request carries several
+    tokens: how many of them speculative decoding keeps is not in a trace."""
+    if phase not in (DECODE, MIXED):
+        return None
+    if (steps["generation_tokens"] != steps["generation_requests"]).any():
+        return None
+    return _median(steps["generation_tokens"] / steps["wall_ns"] * _NS_PER_S)
+
+
+def _prompt_tokens_per_s(steps: pl.DataFrame) -> float | None:
+    if not steps["context_tokens"].sum():
+        return None
+    return _median(steps["context_tokens"] / steps["wall_ns"] * _NS_PER_S)
+
+
+def _largest(kernels: pl.DataFrame) -> LargestKernel | None:
+    inside = kernels.filter(pl.col("category") != CUDA_GRAPH)
+    if inside.is_empty():
+        return None
+    row = inside.sort("longest_ms", "name", descending=[True, False]).row(0, named=True)
+    kernel_ms = float(kernels["kernel_ms"].sum())
+    one_ms = row["kernel_ms"] / row["kernels_per_step"]
+    return LargestKernel(
+        name=row["name"],
+        short_name=row["short_name"],
+        category=row["category"],
+        duration_ms=row["longest_ms"],
+        share=one_ms / kernel_ms if kernel_ms else 0.0,
+    )
+
+
+def _memory(steps: pl.DataFrame, memory: pl.DataFrame) -> MemoryOperations:
+    mine = memory.filter(pl.col("step").is_in(steps["step"].implode()))
+    copies, sets = (mine.filter(pl.col("kind") == kind) for kind in ("copy", "set"))
+    count = steps.height
+    return MemoryOperations(
+        copies_per_step=copies["operations"].sum() / count,
+        copy_ms=copies["memory_ns"].sum() / count / _NS_PER_MS,
+        copied_bytes=copies["bytes"].sum() / count,
+        sets_per_step=sets["operations"].sum() / count,
+        set_ms=sets["memory_ns"].sum() / count / _NS_PER_MS,
+    )
+
+
+def excluded_steps(steps: pl.DataFrame) -> list[Left]:
+    """Steps in no average, by phase and reason."""
+    groups = (
+        steps.filter(pl.col("status") != COMPLETE)
+        .group_by("phase", "status")
+        .agg(pl.len().alias("steps"), pl.col("kernels", "kernel_ns").sum())
+        .sort("phase", "status")
+    )
+    return [
+        Left(REASONS[row["status"]], row["phase"], row["steps"], row["kernels"], row["kernel_ns"] / _NS_PER_MS)
+        for row in groups.to_dicts()
+    ]
+
+
+def outside_steps(by_step: pl.DataFrame) -> list[Left]:
+    """Kernels in no step, by reason."""
+    groups = (
+        by_step.filter(pl.col("step") < 0)
+        .group_by("step")
+        .agg(pl.col("kernels", "kernel_ns").sum())
+        .sort("step", descending=True)
+    )
+    return [
+        Left(OUTSIDE[row["step"]], None, 0, row["kernels"], row["kernel_ns"] / _NS_PER_MS)
+        for row in groups.to_dicts()
+    ]
+
+
+def phase_order(phases: Sequence[str]) -> list[str]:
+    """The phases given, in the order in which they are shown."""
+    return sorted(phases, key=lambda phase: (*PHASES, EMPTY).index(phase))
+
+
+def _mean_ms(values: pl.Series) -> float:
+    return float(values.mean() or 0.0) / _NS_PER_MS  # type: ignore[arg-type]
+
+
+def _median(values: pl.Series) -> float | None:
+    median = values.drop_nulls().median()
+    return None if median is None else float(median)  # type: ignore[arg-type]
+
+
+def _counts(values: pl.Series) -> Counts:
+    return Counts(_median(values) or 0.0, int(values.min() or 0), int(values.max() or 0))  # type: ignore[call-overload]
+
+
+def _spread(values: pl.Series) -> Spread | None:
+    if values.is_empty():
+        return None
+    at = [values.quantile(q, "linear") for q in (0.5, 0.1, 0.9, 0.0, 1.0)]
+    median, p10, p90, low, high = (float(value or 0.0) for value in at)
+    return Spread(median, p10, p90, low, high)

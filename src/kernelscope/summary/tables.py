@@ -1,0 +1,82 @@
+"""The tables of a summary: per category, family and kernel name, over complete steps."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from kernelscope.measure import REPLAY
+from kernelscope.rules.tables import CUDA_GRAPH, RuleTable
+from kernelscope.step_table import COMPLETE
+
+_NS_PER_MS = 1e6
+PHASE_KEYS = ("rank", "phase")
+
+
+def kernel_table(by_name: pl.DataFrame, steps: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """One row per rank, phase and kernel name, over the phase's complete steps.
+
+    Args:
+        by_name: :attr:`kernelscope.measure.Measured.by_name`.
+        steps: the step table, with ``status``.
+        names: ``name_id``, ``name``, ``short_name``, ``category``, ``family``, ``rule_id`` and
+            ``method``.
+    """
+    complete = steps.filter(pl.col("status") == COMPLETE).select(*PHASE_KEYS, "step")
+    counted = complete.group_by(PHASE_KEYS).len("steps")
+    sums = (
+        by_name.join(complete, on=["rank", "step"])
+        .group_by(*PHASE_KEYS, "name_id")
+        .agg(pl.col("kernels", "kernel_ns").sum(), pl.col("longest_ns").max())
+        .join(counted, on=list(PHASE_KEYS))
+        .join(names, on="name_id", how="left")
+    )
+    per_step = sums.select(
+        *PHASE_KEYS,
+        "name",
+        "short_name",
+        "category",
+        "family",
+        "rule_id",
+        "method",
+        kernels_per_step=pl.col("kernels") / pl.col("steps"),
+        kernel_ms=pl.col("kernel_ns") / pl.col("steps") / _NS_PER_MS,
+        share=_share(pl.col("kernel_ns")),
+        longest_ms=pl.col("longest_ns") / _NS_PER_MS,
+    )
+    return _largest_first(per_step, "name")
+
+
+def group_kernels(kernels: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """The kernel table added up, one row per rank, phase and ``keys``."""
+    sums = kernels.group_by(*PHASE_KEYS, *keys).agg(
+        pl.col("kernels_per_step", "kernel_ms", "share").sum()
+    )
+    return _largest_first(sums, *keys)
+
+
+def replay_name(rules: RuleTable) -> pl.DataFrame:
+    """How an opaque graph replay appears among the kernel names."""
+    return pl.DataFrame(
+        {
+            "name_id": [REPLAY],
+            "name": ["CUDA graph replay (not recorded inside)"],
+            "short_name": ["CUDA graph replay"],
+            "category": [CUDA_GRAPH],
+            "family": [rules.family(CUDA_GRAPH)],
+            "rule_id": [None],
+            "method": ["graph_trace"],
+        },
+        schema_overrides={"rule_id": pl.String, "name_id": pl.Int64},
+    )
+
+
+def _share(part: pl.Expr) -> pl.Expr:
+    """Fraction of the phase's total; 0 where nothing took any time."""
+    whole = part.sum().over(PHASE_KEYS)
+    return pl.when(whole > 0).then(part / whole).otherwise(0.0)
+
+
+def _largest_first(table: pl.DataFrame, *ties: str) -> pl.DataFrame:
+    descending = [False, True, True, *[False for _ in ties]]
+    by = ["rank", "kernel_ms", "kernels_per_step", *ties]
+    return table.sort("phase").sort(by, descending=descending, maintain_order=True)

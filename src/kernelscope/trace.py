@@ -1,0 +1,159 @@
+"""A trace: what one capture recorded, whatever file it came from.
+
+A :class:`Trace` is a frozen handle. It knows the capture's facts at once and reads its tables
+when they are asked for, whole (:attr:`Trace.kernels` and its neighbours, kept once read) or
+piece by piece (:meth:`Trace.map_rows`), so that a trace larger than memory can be summarized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import polars as pl
+
+from kernelscope import frames
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with rows read so far and rows expected, from any thread."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU of the host, as the capture recorded it; null where it did not."""
+
+    id: int
+    name: str
+    memory_bandwidth_bytes_per_s: int | None = None
+    memory_bytes: int | None = None
+    multiprocessors: int | None = None
+    compute_capability: str | None = None
+
+
+@dataclass(frozen=True)
+class TraceInfo:
+    """Facts about a capture that need no look at its kernels.
+
+    ``graph_trace`` is what the capture was told to record of CUDA graphs: ``"node"`` (each
+    kernel), ``"graph"`` (each replay as a whole) or ``"unknown"``. ``exporter`` and ``schema``
+    are nsys's versions, null where the file does not say. ``window_end_ns`` is the end of the
+    capture on its own clock.
+    """
+
+    path: str
+    exporter: str | None = None
+    schema: str | None = None
+    graph_trace: str = "unknown"
+    window_end_ns: int | None = None
+    gpus: tuple[Gpu, ...] = ()
+    gpu_of_device: tuple[tuple[int, int, int], ...] = ()
+    """(pid, device ordinal in that process, GPU id) where the capture recorded it."""
+    process_names: tuple[tuple[int, str], ...] = ()
+    """(process key, name)."""
+    warnings: tuple[str, ...] = ()
+
+    def gpu(self, process: int, device: int) -> Gpu | None:
+        """The GPU behind a process's device ordinal, if the capture lets us tell."""
+        by_id = {gpu.id: gpu for gpu in self.gpus}
+        for pid, ordinal, gpu_id in self.gpu_of_device:
+            if (pid, ordinal) == (process & 0xFFFFFF, device):
+                return by_id.get(gpu_id)
+        return by_id.get(device)
+
+
+class Source(Protocol):
+    """Where a trace's rows come from; one implementation per file format."""
+
+    def map_rows(
+        self, table: str, columns: Sequence[str], function: Callable[[pl.DataFrame], T]
+    ) -> list[T]:
+        """Apply ``function`` to the table, piece by piece; results in row order."""
+
+    def ranges(self, prefix: str) -> pl.DataFrame:
+        """NVTX ranges whose label begins so (:data:`frames.RANGES`)."""
+
+    def strings(self, ids: Collection[int]) -> dict[int, str]:
+        """The text of each id; an id that leads nowhere becomes ``"#<id>"``."""
+
+
+_TABLES = {
+    "kernels": frames.KERNELS,
+    "graph_replays": frames.GRAPH_REPLAYS,
+    "copies": frames.COPIES,
+    "sets": frames.SETS,
+    "api_calls": frames.API_CALLS,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One capture. Frames follow the contracts in :mod:`kernelscope.frames`."""
+
+    info: TraceInfo
+    source: Source = field(repr=False)
+
+    @cached_property
+    def kernels(self) -> pl.DataFrame:
+        """Every kernel execution, sorted by ``start_ns``, with its full name as ``name``."""
+        kernels = self.read("kernels").sort("start_ns", maintain_order=True)
+        names = self.names(kernels["name_id"]).rename({"id": "name_id"})
+        return kernels.join(names, on="name_id", how="left", maintain_order="left")
+
+    @cached_property
+    def graph_replays(self) -> pl.DataFrame:
+        """CUDA-graph replays recorded as a whole (:data:`frames.GRAPH_REPLAYS`)."""
+        return self.read("graph_replays")
+
+    @cached_property
+    def copies(self) -> pl.DataFrame:
+        """Memory copies (:data:`frames.COPIES`)."""
+        return self.read("copies")
+
+    @cached_property
+    def sets(self) -> pl.DataFrame:
+        """Memory sets (:data:`frames.SETS`)."""
+        return self.read("sets")
+
+    @cached_property
+    def api_calls(self) -> pl.DataFrame:
+        """CUDA API calls (:data:`frames.API_CALLS`), with their names as ``name``."""
+        calls = self.read("api_calls")
+        names = self.names(calls["name_id"]).rename({"id": "name_id"})
+        return calls.join(names, on="name_id", how="left", maintain_order="left")
+
+    @cached_property
+    def ranges(self) -> pl.DataFrame:
+        """NVTX ranges (:data:`frames.RANGES`)."""
+        return self.find_ranges("")
+
+    def find_ranges(self, prefix: str) -> pl.DataFrame:
+        """NVTX ranges whose label begins with ``prefix`` (:data:`frames.RANGES`)."""
+        return self.source.ranges(prefix)
+
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """A table by its name (``"kernels"``, ``"copies"``, ...), or some of its columns."""
+        wanted = list(columns or _TABLES[table])
+        pieces = self.source.map_rows(table, wanted, lambda piece: piece)
+        return pl.concat([frames.empty(frames.subset(_TABLES[table], wanted)), *pieces])
+
+    def map_rows(
+        self, table: str, columns: Sequence[str], function: Callable[[pl.DataFrame], T]
+    ) -> list[T]:
+        """Apply ``function`` to a table piece by piece, in several threads.
+
+        The pieces cover every row once; results come in the order of the rows in the file.
+        ``function`` must be free of side effects on shared data.
+        """
+        return self.source.map_rows(table, columns, function)
+
+    def names(self, ids: pl.Series) -> pl.DataFrame:
+        """The text behind name ids: columns ``id`` (int64, distinct) and ``name`` (string)."""
+        distinct = ids.unique().drop_nulls().sort()
+        texts = self.source.strings(distinct.to_list())
+        return pl.DataFrame(
+            {"id": list(texts), "name": list(texts.values())},
+            schema={"id": pl.Int64, "name": pl.String},
+        )
