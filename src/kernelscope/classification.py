@@ -57,13 +57,15 @@ def _decisions(winners: pl.Series, rules: RuleTable) -> list[pl.Series]:
 
 def explain(name: str, rules: RuleTable) -> list[Attempt]:
     """Return the rules that were tried on one name, in order; the last is the winner if there is one."""
-    frame = pl.DataFrame({"name": [name], "short_name": [None]}, schema_overrides={"short_name": pl.String})
+    frame = pl.DataFrame(
+        {"name": [name], "short_name": [None]}, schema_overrides={"short_name": pl.String}
+    )
     return list(_attempts(name_texts(frame), rules))
 
 
 def _attempts(texts: pl.DataFrame, rules: RuleTable) -> Iterator[Attempt]:
     for rule in rules.rules:
-        matched = bool(matches(texts[rule.on], rule)[0])
+        matched = bool(matches(texts[rule.on], rule.pattern)[0])
         yield Attempt(rule.id, rule.category, rule.on, texts[rule.on][0], matched)
         if matched:
             return

@@ -56,10 +56,15 @@ def main() -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 @click.option("--phase", type=click.Choice(PHASES), help="Only this phase.")
-@click.option("--by", type=click.Choice(BY), default="category", show_default=True,
-              help="What a row of the tables stands for.")
+@click.option(
+    "--by",
+    type=click.Choice(BY),
+    default="category",
+    show_default=True,
+    help="What a row of the tables stands for.",
+)
 def summarize(
-    trace: Path, format_: str, output: Path | None, force: bool, phase: str | None, by: str
+    trace: Path, format_: str, output: Path | None, phase: str | None, by: str, *, force: bool
 ) -> None:
     """Summarize TRACE per phase: kernels per step, times, and shares per category.
 

@@ -25,20 +25,31 @@ def union_ns(start_ns: Int64, end_ns: Int64, group: npt.NDArray[np.integer], gro
         group: integers in ``[0, groups)``, shape (n,).
         groups: how many groups there are.
     """
+    total = np.zeros(groups, np.int64)
     if start_ns.size == 0:
-        return np.zeros(groups, np.int64)
+        return total
     start, end, group = _sorted_by_group(start_ns, end_ns, group)
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    total[group[first]] = np.add.reduceat(end - start, first)
+    crowded = np.zeros(groups, bool)
+    crowded[group[1:][(start[1:] < end[:-1]) & (group[1:] == group[:-1])]] = True
+    if crowded.any():
+        # Only groups in which intervals overlap need more than their sum.
+        mine = np.flatnonzero(crowded[group])
+        total[crowded] = _union_of_sorted(start[mine], end[mine], group[mine])
+    return total
+
+
+def _union_of_sorted(start: Int64, end: Int64, group: npt.NDArray[np.integer]) -> Int64:
+    """Union per group that occurs, in order of group; sorted by group, then start."""
     first = np.flatnonzero(np.diff(group, prepend=-1))
     shift = np.repeat(_disjoint_shift(start, end, first), np.diff(first, append=group.size))
     start, end = start + shift, end + shift
     latest_end = np.maximum.accumulate(end)
-    covered_from = np.maximum(start[1:], latest_end[:-1])
-    new = np.empty_like(end)
-    new[0] = end[0] - start[0]
-    np.maximum(end[1:] - covered_from, 0, out=new[1:])
-    total = np.zeros(groups, np.int64)
-    total[group[first]] = np.add.reduceat(new, first)
-    return total
+    new = end - start
+    np.subtract(end[1:], np.maximum(start[1:], latest_end[:-1]), out=new[1:])
+    np.maximum(new, 0, out=new)
+    return np.asarray(np.add.reduceat(new, first), np.int64)
 
 
 def _sorted_by_group(

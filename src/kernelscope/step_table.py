@@ -33,6 +33,7 @@ TRACE = "trace"
 # More tokens per request than any speculative decoder drafts: prompts are computed again.
 _MOST_DRAFT_TOKENS = 16
 _RECOMPUTED_TOKENS = 100
+_MOST_STEPS = 0.9
 # An unfinished range is exported with the end of the capture as its end.
 _WINDOW_END_SLACK_NS = 1_000
 _PAUSE_FACTOR = 10
@@ -115,12 +116,11 @@ def _with_wall(table: pl.DataFrame) -> pl.DataFrame:
     lasting = lasting.with_columns(is_pause=is_pause).with_columns(
         wall_ns=pl.when(pl.col("is_pause")).then(None).otherwise(pl.col("wall_ns"))
     )
-    return (
-        table.join(lasting.drop("thread"), on=["step", "rank"], how="left", maintain_order="left")
-        .with_columns(
-            pl.col("is_pause").fill_null(value=False),
-            span_ns=pl.col("last_ns") - pl.col("first_ns"),
-        )
+    return table.join(
+        lasting.drop("thread"), on=["step", "rank"], how="left", maintain_order="left"
+    ).with_columns(
+        pl.col("is_pause").fill_null(value=False),
+        span_ns=pl.col("last_ns") - pl.col("first_ns"),
     )
 
 
@@ -168,7 +168,7 @@ def _is_recompute(table: pl.DataFrame) -> pl.Expr:
     is_generation = pl.col("phase").is_in([DECODE, MIXED])
     requests, tokens = pl.col("generation_requests"), pl.col("generation_tokens")
     decode = table.filter(pl.col("phase") == DECODE)
-    one_each = decode.select((tokens == requests).mean() >= 0.9).item()
+    one_each = decode.select((tokens == requests).mean() >= _MOST_STEPS).item()
     too_many = tokens > _MOST_DRAFT_TOKENS * requests
     unexplained = pl.lit(bool(one_each)) & (tokens - requests >= _RECOMPUTED_TOKENS)
     long_request = pl.col("generation_token_squares") > _MOST_DRAFT_TOKENS**2 * requests

@@ -21,6 +21,11 @@ Progress = Callable[[int, int], None]
 """Called with rows read so far and rows expected, from any thread."""
 
 
+def pid(process: int) -> int:
+    """The operating system's process id within nsys's process key."""
+    return process >> 24 & 0xFFFFFF
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One GPU of the host, as the capture recorded it; null where it did not."""
@@ -58,8 +63,9 @@ class TraceInfo:
     def gpu(self, process: int, device: int) -> Gpu | None:
         """The GPU behind a process's device ordinal, if the capture lets us tell."""
         by_id = {gpu.id: gpu for gpu in self.gpus}
-        for pid, ordinal, gpu_id in self.gpu_of_device:
-            if (pid, ordinal) == (process & 0xFFFFFF, device):
+        process_id = pid(process)
+        for owner, ordinal, gpu_id in self.gpu_of_device:
+            if (owner, ordinal) == (process_id, device):
                 return by_id.get(gpu_id)
         return by_id.get(device)
 

@@ -6,7 +6,6 @@ read, so the plain cases are explained here.
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -14,8 +13,14 @@ from kernelscope.errors import NotAnExport
 
 _HEADER_BYTES = 100
 _SQLITE_MAGIC = b"SQLite format 3\0"
-_WAL_VERSION = 2
+# Write and read version of the file format; 2 means a write-ahead log.
+_WAL_VERSIONS = b"\x02\x02"
 _EXPORT_HINT = "Export the report: nsys export --type sqlite -o {stem}.sqlite {name}"
+
+_IMPORT_HINT = (
+    "Import it first (QdstrmImporter -i {name} -o {stem}.nsys-rep), then: "
+    "nsys export --type sqlite -o {stem}.sqlite {stem}.nsys-rep"
+)
 
 REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 
@@ -25,8 +30,7 @@ _OTHER_FILES: tuple[tuple[bytes, str, str], ...] = (
     (
         b"NVIDIA Nsight Systems Stream",
         "a raw nsys stream (.qdstrm) that a stopped capture left",
-        "Import it first (QdstrmImporter -i {name} -o {stem}.nsys-rep), then: "
-        "nsys export --type sqlite -o {stem}.sqlite {stem}.nsys-rep",
+        _IMPORT_HINT,
     ),
     (b"\x89HDF", "an HDF5 file", "Export again with: nsys export --type sqlite"),
     (b"PAR1", "a Parquet file", "Export again with: nsys export --type sqlite"),
@@ -57,8 +61,8 @@ def check_is_sqlite(path: Path) -> None:
         )
     for magic, kind, hint in _OTHER_FILES:
         if header.startswith(magic):
-            hint = hint.format(name=path.name, stem=path.stem)
-            raise NotAnExport(f"{path} is {kind}.", hint=hint)
+            advice = hint.format(name=path.name, stem=path.stem)
+            raise NotAnExport(f"{path} is {kind}.", hint=advice)
     raise NotAnExport(
         f"{path} is not an SQLite file (it begins with {header[:16]!r}).",
         hint="Give the SQLite export of an nsys report: nsys export --type sqlite REPORT.nsys-rep",
@@ -76,18 +80,18 @@ def is_report(path: Path) -> bool:
 
 def uses_wal(path: Path) -> bool:
     """Whether the database was left in write-ahead-log mode by another tool."""
-    return read_header(path)[18:20] == b"\x02\x02"
+    return read_header(path)[18:20] == _WAL_VERSIONS
 
 
 def read_header(path: Path) -> bytes:
     """The first bytes of a regular, non-empty file; NotAnExport for anything else."""
     try:
-        status = os.stat(path)
+        status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise NotAnExport(f"{path} is a folder.", hint="Give the .sqlite file inside it.")
         if not stat.S_ISREG(status.st_mode):
             raise NotAnExport(f"{path} is not a regular file.", hint="Give an .sqlite file.")
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
     except FileNotFoundError as error:
         raise NotAnExport(f"There is no file {path}.", hint="Check the path.") from error

@@ -74,9 +74,7 @@ def _gpus(database: Database) -> tuple[Gpu, ...]:
     if table is None:
         return ()
     id_column = next((name for name in ("id", "deviceid") if name in table.columns), None)
-    columns = [
-        quote(name) if name.casefold() in table.columns else "NULL" for name in _GPU_COLUMNS
-    ]
+    columns = [quote(name) if name.casefold() in table.columns else "NULL" for name in _GPU_COLUMNS]
     rows = database.rows(
         f"SELECT {id_column or 'rowid'}, {', '.join(columns)} FROM {table.name} ORDER BY 1"
     )
@@ -108,7 +106,7 @@ def _process_names(database: Database) -> tuple[tuple[int, str], ...]:
     if not has_column(database, "PROCESSES", "globalPid"):
         return ()
     rows = database.rows(
-        "SELECT globalPid >> 24, max(name) FROM PROCESSES"
+        "SELECT globalPid & ~0xFFFFFF, max(name) FROM PROCESSES"
         " WHERE globalPid IS NOT NULL AND name IS NOT NULL GROUP BY 1"
     )
     return tuple((int(process), str(name)) for process, name in rows)

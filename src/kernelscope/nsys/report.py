@@ -66,7 +66,12 @@ def export_report(report: Path) -> ExportedReport:
     target = Path(folder.name) / f"{report.stem}.sqlite"
     command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(report)]
     done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     if done.returncode != 0 or not target.exists():
         log = " / ".join((done.stdout + done.stderr).strip().splitlines()[-_LOG_LINES:])

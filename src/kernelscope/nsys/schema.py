@@ -29,28 +29,23 @@ NVPROF_TABLES = ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTIVITY_KIND_M
 class Field:
     """Where a contract column comes from: the first of ``columns`` that the file has.
 
-    ``wrap`` is an SQL template around the value; ``missing`` the SQL value where the file has
-    none of the columns, or None if there is no result without it.
+    Where the file has none of them the value is null, unless there is no result without it.
     """
 
     columns: tuple[str, ...]
-    wrap: str = "{}"
-    missing: str | None = "NULL"
+    required: bool = False
 
-
-# Captures without process ids exist (nullable columns): all their rows share process 0.
-_PROCESS = "COALESCE({}, 0) >> 24"
 
 _ACTIVITY: Mapping[str, Field] = {
-    "start_ns": Field(("start",), missing=None),
-    "end_ns": Field(("end",), missing=None),
-    "process": Field(("globalPid",), wrap=_PROCESS, missing="0"),
-    "device": Field(("deviceId",), missing="0"),
+    "start_ns": Field(("start",), required=True),
+    "end_ns": Field(("end",), required=True),
+    "process": Field(("globalPid",)),
+    "device": Field(("deviceId",)),
     "context": Field(("contextId",)),
     "stream": Field(("streamId",)),
     "correlation_id": Field(("correlationId",)),
 }
-_GRAPH_NODE: Mapping[str, Field] = {"graph_node": Field(("graphNodeId",), wrap="NULLIF({}, 0)")}
+_GRAPH_NODE: Mapping[str, Field] = {"graph_node": Field(("graphNodeId",))}
 
 FIELDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "kernels": (
@@ -58,7 +53,7 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
         {
             **_ACTIVITY,
             **_GRAPH_NODE,
-            "name_id": Field(("demangledName", "shortName"), missing=None),
+            "name_id": Field(("demangledName", "shortName"), required=True),
             "grid_x": Field(("gridX",)),
             "grid_y": Field(("gridY",)),
             "grid_z": Field(("gridZ",)),
@@ -72,11 +67,11 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
         {
             **_ACTIVITY,
             **_GRAPH_NODE,
-            "bytes": Field(("bytes",), missing="0"),
+            "bytes": Field(("bytes",)),
             "copy_kind": Field(("copyKind",)),
         },
     ),
-    "sets": (MEMSET, {**_ACTIVITY, **_GRAPH_NODE, "bytes": Field(("bytes",), missing="0")}),
+    "sets": (MEMSET, {**_ACTIVITY, **_GRAPH_NODE, "bytes": Field(("bytes",))}),
     "graph_replays": (
         GRAPH_TRACE,
         {
@@ -88,12 +83,12 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "api_calls": (
         RUNTIME,
         {
-            "start_ns": Field(("start",), missing=None),
-            "end_ns": Field(("end",), missing=None),
-            "process": Field(("globalTid",), wrap=_PROCESS, missing="0"),
-            "thread": Field(("globalTid",), wrap="COALESCE({}, 0)", missing="0"),
+            "start_ns": Field(("start",), required=True),
+            "end_ns": Field(("end",), required=True),
+            "process": Field(("globalTid",)),
+            "thread": Field(("globalTid",)),
             "correlation_id": Field(("correlationId",)),
-            "name_id": Field(("nameId",), missing="NULL"),
+            "name_id": Field(("nameId",)),
         },
     ),
 }
@@ -124,13 +119,13 @@ def _expression(table: Table, field: Field) -> str:
     for candidate in field.columns:
         column = table.columns.get(candidate.casefold())
         if column is not None:
-            return field.wrap.format(_as_integer(column.name, column.declared_type))
-    if field.missing is None:
+            return _as_integer(column.name, column.declared_type)
+    if field.required:
         raise MissingTable(
             f"The table {table.name} has no column {' or '.join(field.columns)}.",
             hint="Export the report again without filters: nsys export --type sqlite.",
         )
-    return field.missing
+    return "NULL"
 
 
 def _as_integer(name: str, declared_type: str) -> str:

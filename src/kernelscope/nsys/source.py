@@ -30,6 +30,16 @@ _PIECE_ROWS = 250_000
 _MOST_PIECES = 4_096
 _STRINGS_PER_QUERY = 500
 
+# Captures without process or device ids exist (nullable columns): those rows share number 0.
+# A process's global id has zeros where a thread's has the thread.
+_CHANGES = {
+    "process": pl.col("process").fill_null(0) & ~0xFFFFFF,
+    "thread": pl.col("thread").fill_null(0),
+    "device": pl.col("device").fill_null(0),
+    "graph_node": pl.col("graph_node").replace(0, None),
+    "bytes": pl.col("bytes").fill_null(0),
+}
+
 # NVTX event types: push/pop and start/end ranges, and ranges imported from text logs.
 _RANGE_TYPES = (59, 60, 70, 71)
 
@@ -81,9 +91,12 @@ class NsysSource:
 
     def _conform(self, rows: pl.DataFrame, contract: frames.Schema) -> pl.DataFrame:
         try:
-            return rows.cast(dict(contract))
+            return rows.cast(pl.Schema(contract)).with_columns(
+                change for name, change in _CHANGES.items() if name in contract
+            )
         except pl.exceptions.PolarsError as error:
-            raise explain(self.database.path, f"a value does not fit its column ({error})") from error
+            reason = f"a value does not fit its column ({error})"
+            raise explain(self.database.path, reason) from error
 
     def ranges(self, prefix: str) -> pl.DataFrame:
         """See :meth:`kernelscope.trace.Trace.find_ranges`."""
@@ -99,7 +112,7 @@ class NsysSource:
         label = "COALESCE(n.text, s.value, '')" if by_id else "COALESCE(n.text, '')"
         join = "LEFT JOIN StringIds s ON n.text IS NULL AND s.id = n.textId" if by_id else ""
         return self.database.rows(
-            f'SELECT n.start, n."end", COALESCE(n.globalTid, 0) >> 24, COALESCE(n.globalTid, 0),'
+            f'SELECT n.start, n."end", COALESCE(n.globalTid, 0) & ~0xFFFFFF, COALESCE(n.globalTid, 0),'
             f" {label} AS label FROM NVTX_EVENTS n {join}"
             f" WHERE n.eventType IN {_RANGE_TYPES} AND n.start IS NOT NULL"
             f' AND (n."end" IS NULL OR n."end" >= n.start)'

@@ -82,9 +82,9 @@ def _write_beside_then_rename(path: Path, data: bytes) -> None:
             file.write(data)
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(beside, 0o666 & ~umask)
-        os.replace(beside, path)
+        Path(beside).chmod(0o666 & ~umask)
+        Path(beside).replace(path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(beside)
+            Path(beside).unlink()
         raise

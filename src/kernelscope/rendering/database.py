@@ -18,12 +18,12 @@ def render_sqlite(summary: Summary, by: str) -> bytes:
     import sqlite_utils
 
     database = sqlite_utils.Database(memory=True, execute_plugins=False)
-    database["run"].insert({**summary.provenance(), "warnings": json.dumps(summary.warnings)})
-    database["phase"].insert_all(
+    database.table("run").insert({**summary.provenance(), "warnings": json.dumps(summary.warnings)})
+    database.table("phase").insert_all(
         (_flat(phase) for phase in summary.to_dict()["phases"]), alter=True
     )
     for name in TABLES:
-        database[name].insert_all(summary.table(name).to_dicts(), alter=True)
+        database.table(name).insert_all(summary.table(name).to_dicts(), alter=True)
     serialized = database.conn.serialize()
     database.close()
     return serialized

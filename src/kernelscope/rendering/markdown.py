@@ -73,9 +73,7 @@ def _share_rows(
         )
 
 
-def _table(
-    header: Sequence[str], align: str, rows: Iterable[Sequence[str]]
-) -> Iterator[str]:
+def _table(header: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(header)} |"
     yield f"|{'|'.join('---:' if side == 'r' else '---' for side in align)}|"
     for row in rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -20,7 +21,7 @@ class ReadingProgress:
         self._task: TaskID | None = None
         self._began = time.monotonic()
 
-    def __enter__(self) -> ReadingProgress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

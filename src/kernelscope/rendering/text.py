@@ -58,8 +58,7 @@ def _header(summary: Summary) -> Iterator[Text]:
         f"{wording.gpus(summary)} · {wording.clean(exporter)} · {wording.graph_trace(summary)}"
     )
     yield Text(
-        f"steps by {summary.step_method}: {summary.step_evidence} · "
-        f"rules {summary.rules_version}",
+        f"steps by {summary.step_method}: {summary.step_evidence} · rules {summary.rules_version}",
     )
 
 
@@ -85,10 +84,10 @@ def _rows(summary: Summary, phase: PhaseSummary, by: str, console: Console) -> T
     if shown.height < rows.height:
         rest = rows.tail(rows.height - shown.height).sum()
         label = f"{rows.height - shown.height} more kernels"
-        table.add_row(*_sum_cells(phase, rest.row(0, named=True), by, label))
+        table.add_row(*_sum_cells(rest.row(0, named=True), by, label))
     table.add_section()
     total = rows.select(pl.col("kernels_per_step", "kernel_ms", "share").sum()).row(0, named=True)
-    table.add_row(*_sum_cells(phase, total, by, "total"))
+    table.add_row(*_sum_cells(total, by, "total"))
     return table
 
 
@@ -96,7 +95,9 @@ def _empty_table(by: str, *, bars: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for number, name in enumerate(_PHASE_COLUMNS[by]):
         header = "kernel" if name == "short_name" else name
-        table.add_column(f"  {header}" if number == 0 else header, no_wrap=True, overflow="ellipsis")
+        table.add_column(
+            f"  {header}" if number == 0 else header, no_wrap=True, overflow="ellipsis"
+        )
     table.add_column("per step", justify="right", no_wrap=True)
     table.add_column("ms/step", justify="right", no_wrap=True)
     table.add_column("of kernel time", justify="right", no_wrap=True)
@@ -126,7 +127,7 @@ def _cells(
     return [*cells, Text(_bar(share, ascii_only=ascii_only), style="cyan")] if bars else cells
 
 
-def _sum_cells(phase: PhaseSummary, row: dict[str, float], by: str, label: str) -> list[str]:
+def _sum_cells(row: dict[str, float], by: str, label: str) -> list[str]:
     padding = [""] * (len(_PHASE_COLUMNS[by]) - 1)
     return [
         f"  {label}",

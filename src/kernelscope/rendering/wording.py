@@ -6,7 +6,10 @@ import unicodedata
 
 from kernelscope.summary.model import PhaseSummary, Spread, Summary
 
-_CLOSED_BY = {"node": "each kernel inside recorded", "graph": "recorded as a whole"}
+# Digits after the point for values below a limit.
+_DIGITS = ((10, 3), (1000, 2), (float("inf"), 1))
+
+_RECORDED = {"node": "each kernel inside recorded", "graph": "recorded as a whole"}
 
 
 def clean(text: str, width: int | None = None) -> str:
@@ -27,10 +30,11 @@ def count(value: float) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """Four significant digits or so, always in ms; a dash for what does not exist."""
+    """Three or more significant digits, always in ms; a dash for what does not exist."""
     if value is None:
         return "–"
-    return f"{value:,.1f}" if value >= 1000 else f"{value:.2f}" if value >= 10 else f"{value:.3f}"
+    digits = next(digits for limit, digits in _DIGITS if value < limit)
+    return f"{value:,.{digits}f}"
 
 
 def share(value: float, *, is_lower_bound: bool = False) -> str:
@@ -71,7 +75,7 @@ def gpus(summary: Summary) -> str:
 def graph_trace(summary: Summary) -> str:
     """What the capture recorded of CUDA graphs."""
     mode = summary.info.graph_trace
-    return f"CUDA graphs: {_CLOSED_BY.get(mode, 'mode not stated')}"
+    return f"CUDA graphs: {_RECORDED.get(mode, 'mode not stated')}"
 
 
 def phase_title(summary: Summary, phase: PhaseSummary) -> str:
@@ -124,14 +128,9 @@ def facts(phase: PhaseSummary) -> list[tuple[str, str, str]]:
                 f"{clean(largest.short_name)} ({largest.category})",
             )
         )
-    if phase.memory.copies_per_step or phase.memory.sets_per_step:
-        memory = phase.memory
-        rows.append(
-            (
-                "memory",
-                f"{milliseconds(memory.copy_ms + memory.set_ms)} ms",
-                f"{count(memory.copies_per_step)} copies, {count(memory.sets_per_step)} sets; "
-                "in no share",
-            )
-        )
+    memory = phase.memory
+    if memory.copies_per_step or memory.sets_per_step:
+        operations = f"{count(memory.copies_per_step)} copies, {count(memory.sets_per_step)} sets"
+        memory_ms = milliseconds(memory.copy_ms + memory.set_ms)
+        rows.append(("memory", f"{memory_ms} ms", f"{operations}; in no share"))
     return rows

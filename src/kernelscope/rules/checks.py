@@ -18,7 +18,9 @@ def check_rules(rules: Sequence[Rule], categories: Sequence[Category]) -> None:
         _check_category(rule, allowed, categories)
         _check_pattern(rule)
         if not rule.examples:
-            raise _error(rule, "it has no example", "Give at least one kernel name that it must win.")
+            raise _error(
+                rule, "it has no example", "Give at least one kernel name that it must win."
+            )
     _check_examples(rules)
 
 
@@ -31,7 +33,9 @@ def _check_ids(rules: Iterable[Rule]) -> None:
     for rule in rules:
         if rule.id in sources:
             where = "this file" if sources[rule.id] == rule.source else sources[rule.id]
-            raise _error(rule, f"the id is already used in {where}", "Give the rule an id of its own.")
+            raise _error(
+                rule, f"the id is already used in {where}", "Give the rule an id of its own."
+            )
         sources[rule.id] = rule.source
 
 
@@ -57,7 +61,9 @@ def _check_pattern(rule: Rule) -> None:
             "Patterns are of the Rust regex engine: no look-around, no back-references.",
         )
     if matches_empty(rule.pattern):
-        raise _error(rule, "the pattern matches the empty text, and so every name", "Make it longer.")
+        raise _error(
+            rule, "the pattern matches the empty text, and so every name", "Make it longer."
+        )
 
 
 def _check_examples(rules: Sequence[Rule]) -> None:
@@ -74,7 +80,9 @@ def _check_examples(rules: Sequence[Rule]) -> None:
 
 def _lost_example(rule: Rule, name: str, winner: Rule | None) -> RuleError:
     if winner is None:
-        return _error(rule, f"it does not match its example {name!r}", "Mend the pattern or the example.")
+        return _error(
+            rule, f"it does not match its example {name!r}", "Mend the pattern or the example."
+        )
     return _error(
         rule,
         f"its example {name!r} is won by rule {winner.id!r} ({winner.category}) above it",

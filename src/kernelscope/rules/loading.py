@@ -38,7 +38,9 @@ def load_rules(path: str | os.PathLike[str] | None = None) -> RuleTable:
 @cache
 def _built_in() -> RuleTable:
     parts = [_parsed(_packaged(name), name) for name in _BUILT_IN]
-    rules = [rule for part, name in zip(parts, _BUILT_IN, strict=True) for rule in _rules(part, name)]
+    rules = [
+        rule for part, name in zip(parts, _BUILT_IN, strict=True) for rule in _rules(part, name)
+    ]
     categories = tuple(_categories())
     check_rules(rules, categories)
     return RuleTable(str(parts[-1]["version"]), categories, tuple(rules))
@@ -82,7 +84,9 @@ def _categories() -> Iterator[Category]:
 def _rules(part: Mapping[str, Any], source: str) -> Iterator[Rule]:
     entries = part.get("rule", [])
     if not isinstance(entries, list):
-        raise RuleError(f"{source}: 'rule' is no list of tables.", hint="Begin rules with [[rule]].")
+        raise RuleError(
+            f"{source}: 'rule' is no list of tables.", hint="Begin rules with [[rule]]."
+        )
     for number, entry in enumerate(entries, start=1):
         yield _rule(entry, number, source)
 
@@ -98,7 +102,9 @@ def _rule(entry: Any, number: int, source: str) -> Rule:
     texts = {key: entry.get(key, "base" if key == "on" else "") for key in _RULE_KEYS}
     examples = entry.get("examples", [])
     if not all(isinstance(text, str) for text in texts.values()) or not _is_strings(examples):
-        raise RuleError(f"{where}: a value is no text, or examples no list of texts.", hint=_GRAMMAR)
+        raise RuleError(
+            f"{where}: a value is no text, or examples no list of texts.", hint=_GRAMMAR
+        )
     return Rule(**texts, examples=tuple(examples), source=source)
 
 

@@ -46,17 +46,26 @@ def assign_calls(trace: Trace, steps: pl.DataFrame) -> pl.DataFrame:
     names = trace.names(calls["name_id"])
     is_launch = names.filter(pl.col("name").str.contains(as_regex(LAUNCH)))["id"]
     is_graph = names.filter(pl.col("name").str.contains(as_regex(GRAPH_LAUNCH)))["id"]
-    return (
-        calls.with_columns(
-            pl.Series("step", _step_of(calls, steps)),
-            process=pl.col("thread") // (1 << 24),
-            is_launch=pl.col("name_id").is_in(is_launch.implode()).fill_null(False),
-            is_graph=pl.col("name_id").is_in(is_graph.implode()).fill_null(False),
-        )
-        # One call per id: a launch if there is one, else the earliest.
-        .sort("process", "correlation_id", pl.col("is_launch").not_(), "start_ns")
-        .unique(["process", "correlation_id"], keep="first", maintain_order=True)
-        .select(pl.col(name).cast(dtype) for name, dtype in frames.LAUNCHES.items())
+    assigned = calls.select(
+        "correlation_id",
+        "start_ns",
+        pl.Series("step", _step_of(calls, steps)),
+        process=pl.col("thread") & ~0xFFFFFF,
+        is_launch=pl.col("name_id").is_in(is_launch.implode()).fill_null(value=False),
+        is_graph=pl.col("name_id").is_in(is_graph.implode()).fill_null(value=False),
+    )
+    return _one_per_id(assigned).select(
+        pl.col(name).cast(dtype) for name, dtype in frames.LAUNCHES.items()
+    )
+
+
+def _one_per_id(calls: pl.DataFrame) -> pl.DataFrame:
+    """Sorted by (process, correlation id); of several calls a launch, else the earliest."""
+    process, ids = calls["process"].to_numpy(), calls["correlation_id"].to_numpy()
+    if np.all(process[1:] == process[:-1]) and np.all(ids[1:] > ids[:-1]):
+        return calls
+    return calls.sort("process", "correlation_id", pl.col("is_launch").not_(), "start_ns").unique(
+        ["process", "correlation_id"], keep="first", maintain_order=True
     )
 
 
@@ -87,7 +96,7 @@ class CallIndex:
         last = np.append(first[1:], process.size)
         return cls(
             {
-                int(process[begin]): _Table.of(ids[begin:end], begin)
+                int(process[begin]): _Table.of(ids[begin:end], int(begin))
                 for begin, end in zip(first, last, strict=True)
             }
         )
@@ -108,8 +117,11 @@ class CallIndex:
 
 @dataclass(frozen=True)
 class _Table:
-    """Correlation ids of one process. CUPTI counts them up, so a plain array usually serves;
-    ids scattered too widely for one are looked up by bisection."""
+    """Correlation ids of one process.
+
+    CUPTI counts them up, so a plain array usually serves; ids scattered too widely for one are
+    looked up by bisection.
+    """
 
     ids: Ints
     first_row: int

@@ -9,8 +9,9 @@ import polars as pl
 
 from kernelscope.classification import classify_names
 from kernelscope.kernel_names import name_texts
-from kernelscope.measure import REPLAY, Measured, measure
+from kernelscope.measure import Measured, measure
 from kernelscope.nsys import read_export
+from kernelscope.placement import REPLAY, place
 from kernelscope.rules import RuleTable, load_rules
 from kernelscope.step_table import build_step_table
 from kernelscope.steps import Steps, split_steps
@@ -18,7 +19,7 @@ from kernelscope.summary.model import TABLES, PhaseSummary, Rank, Spread, Summar
 from kernelscope.summary.phases import excluded_steps, outside_steps, summarize_phases
 from kernelscope.summary.tables import group_kernels, kernel_table, replay_name
 from kernelscope.summary.warnings import find_warnings, outside_warning
-from kernelscope.trace import Trace
+from kernelscope.trace import Trace, pid
 
 __all__ = ["TABLES", "PhaseSummary", "Rank", "Spread", "Summary", "summarize"]
 
@@ -43,7 +44,8 @@ def summarize(
         trace = read_export(trace)
     steps = steps or split_steps(trace)
     rules = rules or load_rules()
-    measured = measure(trace, steps)
+    placed = place(trace, steps)
+    measured = measure(trace, steps, placed)
     step_table = build_step_table(trace.info, steps, measured)
     kernels = kernel_table(measured.by_name, step_table, _classified(trace, measured, rules))
     phases = summarize_phases(step_table, kernels, measured.memory)
@@ -93,7 +95,7 @@ def _ranks(trace: Trace, measured: Measured) -> list[Rank]:
         ranks.append(
             Rank(
                 rank=row["rank"],
-                pid=row["process"] & 0xFFFFFF,
+                pid=pid(row["process"]),
                 process=process_names.get(row["process"]),
                 device=row["device"],
                 gpu=gpu.name if gpu else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
 from kernelscope.rules.tables import CUDA_GRAPH
@@ -52,7 +53,9 @@ def _summarize_phase(
     complete = steps.filter(pl.col("status") == COMPLETE)
     incomplete = steps.filter(pl.col("status") == INCOMPLETE).height
     wall = complete["wall_ns"].drop_nulls()
-    span_ms, kernel_ms, busy_ms = (_mean_ms(complete[f"{it}_ns"]) for it in ("span", "kernel", "busy"))
+    span_ms, kernel_ms, busy_ms = (
+        _mean_ms(complete[column]) for column in ("span_ns", "kernel_ns", "busy_ns")
+    )
     return PhaseSummary(
         phase=phase,
         rank=rank,
@@ -83,8 +86,11 @@ def _requests(steps: pl.DataFrame) -> pl.Series:
 
 
 def _tokens_per_s(steps: pl.DataFrame, phase: str) -> float | None:
-    """Null for prefill, which generates at its end only, and where a request carries several
-    tokens: how many of them speculative decoding keeps is not in a trace."""
+    """Generated tokens per second, or null where they are not known.
+
+    Prefill generates at its end only; and where a request carries several tokens, how many of
+    them speculative decoding keeps is not in a trace.
+    """
     if phase not in (DECODE, MIXED):
         return None
     if (steps["generation_tokens"] != steps["generation_requests"]).any():
@@ -116,15 +122,22 @@ def _largest(kernels: pl.DataFrame) -> LargestKernel | None:
 
 def _memory(steps: pl.DataFrame, memory: pl.DataFrame) -> MemoryOperations:
     mine = memory.filter(pl.col("step").is_in(steps["step"].implode()))
-    copies, sets = (mine.filter(pl.col("kind") == kind) for kind in ("copy", "set"))
-    count = steps.height
-    return MemoryOperations(
-        copies_per_step=copies["operations"].sum() / count,
-        copy_ms=copies["memory_ns"].sum() / count / _NS_PER_MS,
-        copied_bytes=copies["bytes"].sum() / count,
-        sets_per_step=sets["operations"].sum() / count,
-        set_ms=sets["memory_ns"].sum() / count / _NS_PER_MS,
+    columns = ("operations", "memory_ns", "bytes")
+    copies, sets = (
+        [_per_step(mine.filter(pl.col("kind") == kind)[column], steps) for column in columns]
+        for kind in ("copy", "set")
     )
+    return MemoryOperations(
+        copies_per_step=copies[0],
+        copy_ms=copies[1] / _NS_PER_MS,
+        copied_bytes=copies[2],
+        sets_per_step=sets[0],
+        set_ms=sets[1] / _NS_PER_MS,
+    )
+
+
+def _per_step(values: pl.Series, steps: pl.DataFrame) -> float:
+    return float(values.sum()) / steps.height
 
 
 def excluded_steps(steps: pl.DataFrame) -> list[Left]:
@@ -136,7 +149,13 @@ def excluded_steps(steps: pl.DataFrame) -> list[Left]:
         .sort("phase", "status")
     )
     return [
-        Left(REASONS[row["status"]], row["phase"], row["steps"], row["kernels"], row["kernel_ns"] / _NS_PER_MS)
+        Left(
+            REASONS[row["status"]],
+            row["phase"],
+            row["steps"],
+            row["kernels"],
+            row["kernel_ns"] / _NS_PER_MS,
+        )
         for row in groups.to_dicts()
     ]
 
@@ -157,25 +176,25 @@ def outside_steps(by_step: pl.DataFrame) -> list[Left]:
 
 def phase_order(phases: Sequence[str]) -> list[str]:
     """The phases given, in the order in which they are shown."""
-    return sorted(phases, key=lambda phase: (*PHASES, EMPTY).index(phase))
+    return sorted(phases, key=[*PHASES, EMPTY].index)
 
 
 def _mean_ms(values: pl.Series) -> float:
-    return float(values.mean() or 0.0) / _NS_PER_MS  # type: ignore[arg-type]
+    return float(values.to_numpy().mean()) / _NS_PER_MS if values.len() else 0.0
 
 
 def _median(values: pl.Series) -> float | None:
-    median = values.drop_nulls().median()
-    return None if median is None else float(median)  # type: ignore[arg-type]
+    present = values.drop_nulls().to_numpy()
+    return float(np.median(present)) if present.size else None
 
 
 def _counts(values: pl.Series) -> Counts:
-    return Counts(_median(values) or 0.0, int(values.min() or 0), int(values.max() or 0))  # type: ignore[call-overload]
+    counts = values.to_numpy()
+    return Counts(float(np.median(counts)), int(counts.min()), int(counts.max()))
 
 
 def _spread(values: pl.Series) -> Spread | None:
     if values.is_empty():
         return None
-    at = [values.quantile(q, "linear") for q in (0.5, 0.1, 0.9, 0.0, 1.0)]
-    median, p10, p90, low, high = (float(value or 0.0) for value in at)
-    return Spread(median, p10, p90, low, high)
+    at = np.percentile(values.to_numpy(), (50, 10, 90, 0, 100))
+    return Spread(*(float(value) for value in at))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from kernelscope.measure import REPLAY
+from kernelscope.placement import REPLAY
 from kernelscope.rules.tables import CUDA_GRAPH, RuleTable
 from kernelscope.step_table import COMPLETE
 

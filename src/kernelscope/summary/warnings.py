@@ -65,9 +65,7 @@ def _opaque_replays(phases: Sequence[PhaseSummary], measured: Measured) -> Itera
 def _unknown_kernels(phases: Sequence[PhaseSummary], kernels: pl.DataFrame) -> Iterator[str]:
     unknown = kernels.filter(pl.col("category") == UNKNOWN)
     for phase in phases:
-        mine = unknown.filter(
-            (pl.col("phase") == phase.phase) & (pl.col("rank") == phase.rank)
-        )
+        mine = unknown.filter((pl.col("phase") == phase.phase) & (pl.col("rank") == phase.rank))
         if mine.is_empty():
             continue
         top = ", ".join(mine["short_name"].head(_TOP_UNKNOWN))
@@ -91,7 +89,7 @@ def _pauses(steps: pl.DataFrame) -> Iterator[str]:
     pauses = steps.filter(pl.col("is_pause"))
     if pauses.height:
         yield (
-            f"{pauses.height} pauses between requests ({pauses['gap_ns'].sum() / 1e6:,.1f} ms in "
+            f"{pauses.height} pauses between requests ({float(pauses['gap_ns'].sum()) / 1e6:,.1f} ms in "
             "all) are part of no step."
         )
 

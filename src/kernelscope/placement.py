@@ -1,0 +1,198 @@
+"""Kernels put into their steps: the one pass over the kernel table.
+
+Rows keep only what later arithmetic needs, piece by piece as they arrive, so that a trace may
+be much larger than what is held of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kernelscope.steps import NO_STEPS, Steps
+from kernelscope.steps.windows import NO_LAUNCH_CALL, CallIndex
+from kernelscope.trace import Trace
+
+REPLAY = -1
+"""``name_id`` of a graph replay that was recorded as a whole."""
+
+_LOWEST_STEP = NO_LAUNCH_CALL
+_COLUMNS = ("start_ns", "end_ns", "process", "device", "correlation_id")
+
+Int32s = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Every kernel and opaque replay in its group, a step on one rank.
+
+    Attributes:
+        work: one row per kernel or replay, in the order of the file: ``start_ns``, ``end_ns``
+            (int64), ``group`` (int32), ``name_id`` (int64, :data:`REPLAY` for replays).
+        groups: one row per group number: ``group`` (int32), ``rank`` (uint16), ``step`` (int32,
+            negative outside every step).
+        ranks: one row per (process, device) with work, sorted: ``rank`` (uint16), ``process``
+            (int64), ``device`` (int32).
+        calls: one row per (group, launching call): ``group`` (int32), ``is_graph`` (bool).
+        impossible: rows left out because their times cannot be: missing, end before start, or
+            both zero.
+    """
+
+    work: pl.DataFrame
+    groups: pl.DataFrame
+    ranks: pl.DataFrame
+    calls: pl.DataFrame
+    impossible: int
+
+
+def place(trace: Trace, steps: Steps) -> Placed:
+    """Put every kernel and replay of a trace into the step of its launching call.
+
+    Raises:
+        ExportError: the file is damaged.
+    """
+    finder = StepFinder.of(steps)
+    ranks = _RankNumbers()
+    put = partial(_place_piece, finder, ranks)
+    pieces = trace.map_rows("kernels", [*_COLUMNS, "name_id"], put)
+    pieces += trace.map_rows("graph_replays", _COLUMNS, put)
+    return _gather(pieces, finder, ranks, steps.launches["is_graph"].to_numpy())
+
+
+@dataclass(frozen=True)
+class StepFinder:
+    """Finds the step of GPU work through the API call that launched it."""
+
+    index: CallIndex
+    step_of_call: Int32s
+    """Step of each row of ``Steps.launches``, and at the end that of work without a call."""
+    width: int
+    """How many groups one rank has: its steps and the ways to be outside of them."""
+
+    @classmethod
+    def of(cls, steps: Steps) -> StepFinder:
+        """A finder for these steps; a trace without steps is one unit, step 0."""
+        step_of_call = np.append(steps.launches["step"].to_numpy(), np.int32(NO_LAUNCH_CALL))
+        if steps.method == NO_STEPS:
+            step_of_call = np.zeros_like(step_of_call)
+        width = max(steps.frame.height, 1) - _LOWEST_STEP
+        return cls(CallIndex.of(steps.launches), step_of_call, width)
+
+    def calls(self, rows: pl.DataFrame) -> Int32s:
+        """Row of the launching call in ``Steps.launches``, or -1; shape (n,)."""
+        correlation_id = rows["correlation_id"].fill_null(-1).to_numpy()
+        return self.index.rows(rows["process"].to_numpy(), correlation_id)
+
+    def steps(self, rows: pl.DataFrame) -> Int32s:
+        """Step of each row, negative outside; shape (n,)."""
+        return self.step_of_call[self.calls(rows)]
+
+
+def possible_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose times can be: a few captures hold zero or reversed ones (CUPTI defects)."""
+    zero = (pl.col("start_ns") == 0) & (pl.col("end_ns") == 0)
+    return rows.filter((pl.col("end_ns") >= pl.col("start_ns")) & zero.not_())
+
+
+@dataclass
+class _RankNumbers:
+    """Numbers for (process, device) pairs in order of discovery, shared by reading threads."""
+
+    number: dict[tuple[int, int], int] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def of(self, rows: pl.DataFrame) -> npt.NDArray[np.int64] | int:
+        """Number of each row's pair; a plain int where all rows share one, as most do."""
+        process, device = rows["process"].to_numpy(), rows["device"].to_numpy()
+        if rows.is_empty():
+            return 0
+        if np.all(process == process[0]) and np.all(device == device[0]):
+            return self._number(int(process[0]), int(device[0]))
+        rank = np.zeros(rows.height, np.int64)
+        for pair in rows.select("process", "device").unique(maintain_order=True).rows():
+            rank[(process == pair[0]) & (device == pair[1])] = self._number(*pair)
+        return rank
+
+    def _number(self, process: int, device: int) -> int:
+        with self.lock:
+            return self.number.setdefault((process, device), len(self.number))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    work: pl.DataFrame
+    calls: pl.DataFrame
+    impossible: int
+
+
+def _place_piece(finder: StepFinder, ranks: _RankNumbers, rows: pl.DataFrame) -> _Piece:
+    possible = possible_rows(rows)
+    call = finder.calls(possible)
+    group = np.asarray(finder.step_of_call[call] - _LOWEST_STEP, np.int32)
+    group += np.asarray(ranks.of(possible) * finder.width, np.int32)
+    is_kernel = "name_id" in rows.columns
+    name_id = pl.col("name_id").fill_null(0) if is_kernel else pl.lit(REPLAY, pl.Int64)
+    work = possible.select(
+        "start_ns", "end_ns", pl.Series("group", group), name_id.alias("name_id")
+    )
+    return _Piece(work, _distinct_calls(group, call), rows.height - possible.height)
+
+
+def _distinct_calls(group: Int32s, call: Int32s) -> pl.DataFrame:
+    """(group, call) pairs. The kernels of a replay lie side by side: drop most repeats first."""
+    changes = np.ones(call.size, bool)
+    np.logical_or(call[1:] != call[:-1], group[1:] != group[:-1], out=changes[1:])
+    changes &= call >= 0
+    return pl.DataFrame({"group": group[changes], "call": call[changes]}).unique()
+
+
+def _gather(
+    pieces: list[_Piece], finder: StepFinder, ranks: _RankNumbers, is_graph: npt.NDArray[np.bool_]
+) -> Placed:
+    work = pl.concat([_no_work(), *(piece.work for piece in pieces)])
+    calls = pl.concat([_no_calls(), *(piece.calls for piece in pieces)]).unique()
+    pairs = sorted(ranks.number)
+    return Placed(
+        work=work,
+        groups=_groups([pairs.index(pair) for pair in ranks.number], finder.width),
+        ranks=pl.DataFrame(
+            pairs, schema={"process": pl.Int64, "device": pl.Int32}, orient="row"
+        ).select(pl.int_range(pl.len(), dtype=pl.UInt16).alias("rank"), pl.all()),
+        calls=calls.select(
+            "group", pl.Series("is_graph", is_graph[calls["call"].to_numpy()], pl.Boolean)
+        ),
+        impossible=sum(piece.impossible for piece in pieces),
+    )
+
+
+def _groups(rank_of_number: list[int], width: int) -> pl.DataFrame:
+    """What each group number stands for."""
+    number = np.arange(len(rank_of_number) * width, dtype=np.int32)
+    rank = np.array(rank_of_number, np.uint16)
+    return pl.DataFrame(
+        {
+            "group": number,
+            "rank": rank[number // width],
+            "step": number % width + np.int32(_LOWEST_STEP),
+        }
+    )
+
+
+def _no_work() -> pl.DataFrame:
+    return pl.DataFrame(
+        schema={
+            "start_ns": pl.Int64,
+            "end_ns": pl.Int64,
+            "group": pl.Int32,
+            "name_id": pl.Int64,
+        }
+    )
+
+
+def _no_calls() -> pl.DataFrame:
+    return pl.DataFrame(schema={"group": pl.Int32, "call": pl.Int32})
