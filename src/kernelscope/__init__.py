@@ -19,7 +19,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelscope.classification import classify, classify_names
+    from kernelscope.analysis import classify
+    from kernelscope.classification import classify_names
     from kernelscope.nsys import read_export
     from kernelscope.rendering import render, write_summary
     from kernelscope.rules import Rule, RuleTable, load_rules
@@ -56,7 +57,7 @@ _HOME = {
     "Steps": "kernelscope.steps",
     "Summary": "kernelscope.summary",
     "Trace": "kernelscope.trace",
-    "classify": "kernelscope.classification",
+    "classify": "kernelscope.analysis",
     "classify_names": "kernelscope.classification",
     "load_rules": "kernelscope.rules",
     "read_export": "kernelscope.nsys",

@@ -5,8 +5,8 @@ skip the demangler. `demangle` prints the name with namespaces and template argu
 return type and the parameter list, since no rule looks at them.
 
 The grammar's expressions (`X ... E` beyond the address of a function, `decltype`) are not decoded. A
-symbol that uses them, or is cut off, is answered by its identifiers in order, which still holds the words
-that rules look for.
+symbol that uses them, or is cut off, is answered in outline: its first identifiers as the name, the
+later ones as template arguments. That still holds the words that rules look for.
 """
 
 import re
@@ -32,6 +32,7 @@ _POINTERS = {"P": "*", "R": "&", "O": "&&"}
 _QUALIFIERS = {"K": " const", "V": " volatile", "r": " restrict"}
 
 _SOURCE_NAME = re.compile(r"[0-9]+")
+_LEADING = re.compile(r"_Z(?:N[KVr]*(?:St|L)?)?")
 _BASE36 = re.compile(r"([0-9A-Z]*)_")
 _LITERAL_VALUE = re.compile(r"(n?)([0-9a-f]*)E")
 
@@ -79,19 +80,32 @@ def demangle(symbol: str) -> str:
     try:
         return _name(reader)
     except _UndecodedError:
-        return "::".join(_identifiers(symbol[:MAX_LENGTH])) or symbol
+        return _outline(symbol[:MAX_LENGTH]) or symbol
 
 
-def _identifiers(symbol: str) -> list[str]:
-    """Return the length-prefixed identifiers of a symbol in order, whatever stands between them."""
-    found, position = [], 2
-    while (digits := _SOURCE_NAME.search(symbol, position)) is not None:
+def _outline(symbol: str) -> str:
+    """Return the leading identifiers of a symbol as its name, the later ones as template arguments."""
+    leading = _LEADING.match(symbol)
+    start = leading.end() if leading else 2
+    path, end = _identifiers(symbol, start, together=True)
+    rest, _ = _identifiers(symbol, end, together=False)
+    return "::".join(path) + (f"<{', '.join(rest)}>" if path and rest else "")
+
+
+def _identifiers(symbol: str, position: int, *, together: bool) -> tuple[list[str], int]:
+    """Return length-prefixed identifiers from a position on, and where they end.
+
+    With `together` reading stops at the first thing that is no identifier.
+    """
+    found: list[str] = []
+    find = _SOURCE_NAME.match if together else _SOURCE_NAME.search
+    while (digits := find(symbol, position)) is not None:
         end = digits.end() + int(digits.group()[:6])
         word = symbol[digits.end() : end]
-        usable = word.isidentifier() and len(word) > 1
-        found += [word] if usable else []
-        position = end if usable else digits.end()
-    return found
+        if word.isidentifier() and len(word) > 1 and not word.startswith("_GLOBAL__N_"):
+            found.append(word)
+        position = end if word.isidentifier() else digits.end()
+    return found, position
 
 
 def _name(reader: _Reader) -> str:

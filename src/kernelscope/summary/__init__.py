@@ -7,17 +7,15 @@ from importlib.metadata import version
 
 import polars as pl
 
-from kernelscope.classification import classify_names
-from kernelscope.kernel_names import name_texts
+from kernelscope.analysis import analyze
 from kernelscope.measure import Measured, measure
 from kernelscope.nsys import read_export
-from kernelscope.placement import REPLAY, place
-from kernelscope.rules import RuleTable, load_rules
+from kernelscope.rules import RuleTable
 from kernelscope.step_table import build_step_table
-from kernelscope.steps import Steps, split_steps
+from kernelscope.steps import Steps
 from kernelscope.summary.model import TABLES, PhaseSummary, Rank, Spread, Summary
 from kernelscope.summary.phases import excluded_steps, outside_steps, summarize_phases
-from kernelscope.summary.tables import group_kernels, kernel_table, replay_name
+from kernelscope.summary.tables import group_kernels, kernel_table
 from kernelscope.summary.warnings import find_warnings, outside_warning
 from kernelscope.trace import Trace, pid
 
@@ -29,6 +27,7 @@ def summarize(
     *,
     steps: Steps | None = None,
     rules: RuleTable | None = None,
+    context: bool = True,
 ) -> Summary:
     """Say how many kernels a step is and where its time goes.
 
@@ -36,32 +35,31 @@ def summarize(
         trace: a trace, or the path of an nsys export.
         steps: the steps to use; by default those that :func:`kernelscope.split_steps` finds.
         rules: the rule table to use; by default the built-in one.
+        context: whether surroundings decide what names cannot.
 
     Raises:
         ExportError: the path cannot be read as an nsys export, or the file is damaged.
     """
     if not isinstance(trace, Trace):
         trace = read_export(trace)
-    steps = steps or split_steps(trace)
-    rules = rules or load_rules()
-    placed = place(trace, steps)
-    measured = measure(trace, steps, placed)
-    step_table = build_step_table(trace.info, steps, measured)
-    kernels = kernel_table(measured.by_name, step_table, _classified(trace, measured, rules))
+    found = analyze(trace, steps=steps, rules=rules, context=context)
+    measured = measure(trace, found.steps, found.placed)
+    step_table = build_step_table(trace.info, found.steps, measured)
+    kernels = kernel_table(measured.by_name, step_table, found.names)
     phases = summarize_phases(step_table, kernels, measured.memory)
     outside = outside_steps(measured.by_step)
     return Summary(
         kernelscope_version=version("kernelscope"),
-        rules_version=rules.version,
+        rules_version=found.rules.version,
         info=trace.info,
-        step_method=steps.method,
-        step_evidence=steps.evidence,
+        step_method=found.steps.method,
+        step_evidence=found.steps.evidence,
         ranks=tuple(_ranks(trace, measured)),
         phases=tuple(phases),
         excluded=tuple(excluded_steps(step_table)),
         outside=tuple(outside),
         warnings=(
-            *find_warnings(trace.info, steps, measured, step_table, phases, kernels),
+            *find_warnings(trace.info, found.steps, measured, step_table, phases, kernels),
             *outside_warning(outside, measured),
         ),
         tables={
@@ -71,20 +69,6 @@ def summarize(
             "step": step_table,
         },
     )
-
-
-def _classified(trace: Trace, measured: Measured, rules: RuleTable) -> pl.DataFrame:
-    """The distinct kernel names of a trace with their categories."""
-    ids = measured.by_name["name_id"]
-    names = trace.names(ids.filter(ids != REPLAY)).rename({"id": "name_id"})
-    decided = classify_names(names.with_columns(short_name=pl.lit(None, pl.String)), rules)
-    families = {category.name: category.family for category in rules.categories}
-    named = decided.with_columns(
-        short_name=name_texts(decided)["base"].fill_null(decided["name"]),
-        family=pl.col("category").replace_strict(families),
-    )
-    replay = replay_name(rules)
-    return pl.concat([named.select(replay.columns), replay])
 
 
 def _ranks(trace: Trace, measured: Measured) -> list[Rank]:

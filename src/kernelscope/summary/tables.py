@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from kernelscope.placement import REPLAY
-from kernelscope.rules.tables import CUDA_GRAPH, RuleTable
 from kernelscope.step_table import COMPLETE
 
 _NS_PER_MS = 1e6
@@ -18,8 +16,7 @@ def kernel_table(by_name: pl.DataFrame, steps: pl.DataFrame, names: pl.DataFrame
     Args:
         by_name: :attr:`kernelscope.measure.Measured.by_name`.
         steps: the step table, with ``status``.
-        names: ``name_id``, ``name``, ``short_name``, ``category``, ``family``, ``rule_id`` and
-            ``method``.
+        names: :attr:`kernelscope.analysis.Analysis.names`.
     """
     complete = steps.filter(pl.col("status") == COMPLETE).select(*PHASE_KEYS, "step")
     counted = complete.group_by(PHASE_KEYS).len("steps")
@@ -38,12 +35,13 @@ def kernel_table(by_name: pl.DataFrame, steps: pl.DataFrame, names: pl.DataFrame
         "family",
         "rule_id",
         "method",
+        "pair",
         kernels_per_step=pl.col("kernels") / pl.col("steps"),
         kernel_ms=pl.col("kernel_ns") / pl.col("steps") / _NS_PER_MS,
         share=_share(pl.col("kernel_ns")),
         longest_ms=pl.col("longest_ns") / _NS_PER_MS,
     )
-    return _largest_first(per_step, "name")
+    return _largest_first(per_step, "name", "category", "method", "pair")
 
 
 def group_kernels(kernels: pl.DataFrame, *keys: str) -> pl.DataFrame:
@@ -52,22 +50,6 @@ def group_kernels(kernels: pl.DataFrame, *keys: str) -> pl.DataFrame:
         pl.col("kernels_per_step", "kernel_ms", "share").sum()
     )
     return _largest_first(sums, *keys)
-
-
-def replay_name(rules: RuleTable) -> pl.DataFrame:
-    """How an opaque graph replay appears among the kernel names."""
-    return pl.DataFrame(
-        {
-            "name_id": [REPLAY],
-            "name": ["CUDA graph replay (not recorded inside)"],
-            "short_name": ["CUDA graph replay"],
-            "category": [CUDA_GRAPH],
-            "family": [rules.family(CUDA_GRAPH)],
-            "rule_id": [None],
-            "method": ["graph_trace"],
-        },
-        schema_overrides={"rule_id": pl.String, "name_id": pl.Int64},
-    )
 
 
 def _share(part: pl.Expr) -> pl.Expr:

@@ -1,0 +1,123 @@
+"""A trace taken apart: steps, kernels in their steps, and what each kernel is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from kernelscope.classification import classify_names
+from kernelscope.context import settle
+from kernelscope.kernel_names import name_texts
+from kernelscope.placement import REPLAY, Placed, place
+from kernelscope.rules import RuleTable, load_rules
+from kernelscope.rules.tables import CUDA_GRAPH
+from kernelscope.steps import Steps, split_steps
+from kernelscope.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Kernels with their steps and categories.
+
+    Attributes:
+        steps: the steps of the trace.
+        placed: every kernel in its step.
+        names: one row per ``name_id``: ``name``, ``short_name``, ``category``, ``family``,
+            ``rule_id`` (null where no rule decided), ``method``, ``pair`` (short name of the
+            multiply that a split-K reduction belongs to).
+        rules: the table that decided.
+    """
+
+    steps: Steps
+    placed: Placed
+    names: pl.DataFrame
+    rules: RuleTable
+
+
+def analyze(
+    trace: Trace,
+    *,
+    steps: Steps | None = None,
+    rules: RuleTable | None = None,
+    context: bool = True,
+) -> Analysis:
+    """Find the steps of a trace, put its kernels into them and classify the kernels.
+
+    Args:
+        trace: the capture.
+        steps: the steps to use; by default those that :func:`kernelscope.split_steps` finds.
+        rules: the rule table to use; by default the built-in one.
+        context: whether surroundings decide what names cannot.
+
+    Raises:
+        ExportError: the file is damaged.
+    """
+    steps = steps or split_steps(trace)
+    rules = rules or load_rules()
+    placed = place(trace, steps)
+    names = _classified(trace, placed, rules)
+    if context:
+        placed, names = settle(placed, names)
+    else:
+        names = names.with_columns(pair_id=pl.lit(None, pl.Int64))
+    return Analysis(steps, placed, _completed(names, rules), rules)
+
+
+def classify(trace: Trace, *, rules: RuleTable | None = None, context: bool = True) -> pl.DataFrame:
+    """Every kernel of a trace with its step and what it is.
+
+    Returns:
+        One row per kernel, sorted by rank, step and start: ``rank`` (uint16), ``step`` (int32,
+        negative outside every step), ``start_ns``, ``end_ns`` (int64), ``name``,
+        ``short_name``, ``category``, ``family``, ``rule_id``, ``method``, ``pair`` (strings).
+
+    Raises:
+        ExportError: the file is damaged.
+    """
+    found = analyze(trace, rules=rules, context=context)
+    return (
+        found.placed.work.join(found.placed.groups, on="group", how="left")
+        .join(found.names, on="name_id", how="left")
+        .sort("rank", "step", "start_ns", maintain_order=True)
+        .select("rank", "step", "start_ns", "end_ns", pl.exclude(_INTERNAL))
+        .drop("rank_right", "step_right", strict=False)
+    )
+
+
+_INTERNAL = ("rank", "step", "start_ns", "end_ns", "group", "name_id")
+
+
+def _classified(trace: Trace, placed: Placed, rules: RuleTable) -> pl.DataFrame:
+    """The distinct kernel names with what the rules say, and a row for opaque replays."""
+    ids = placed.work["name_id"].unique()
+    names = trace.names(ids.filter(ids != REPLAY)).rename({"id": "name_id"})
+    texts = names.with_columns(short_name=pl.lit(None, pl.String))
+    decided = classify_names(texts, rules).with_columns(
+        short_name=name_texts(texts)["base"].fill_null(names["name"])
+    )
+    replay = pl.DataFrame(
+        {
+            "name_id": REPLAY,
+            "name": "CUDA graph replay (not recorded inside)",
+            "short_name": "CUDA graph replay",
+            "category": CUDA_GRAPH,
+            "rule_id": None,
+            "method": "graph_trace",
+        },
+        schema=decided.select(
+            "name_id", "name", "short_name", "category", "rule_id", "method"
+        ).schema,
+    )
+    return pl.concat([decided.select(replay.columns), replay])
+
+
+def _completed(names: pl.DataFrame, rules: RuleTable) -> pl.DataFrame:
+    """Families and the names of pairs."""
+    families = {category.name: category.family for category in rules.categories}
+    pairs = names.select(pair_id="name_id", pair="short_name")
+    return (
+        names.with_columns(family=pl.col("category").replace_strict(families))
+        .join(pairs, on="pair_id", how="left", maintain_order="left")
+        .drop("pair_id")
+    )

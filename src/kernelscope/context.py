@@ -1,0 +1,321 @@
+"""What a kernel's name cannot settle, settled by its surroundings in the step.
+
+Each pass looks at the kernels of a step in launch order and decides only what the rules left
+open; every decision records its pass as the method:
+
+``context-place``
+    A generated kernel without operations in its name (``triton_poi_fused_0``) stands where,
+    elsewhere in the trace, generated kernels with operations in their names stand, and those
+    agree on one category.
+``context-norm``
+    A generated reduction inside the model is the mean of a norm: Inductor reduces for nothing
+    else between two matrix multiplies.
+``context-rope``
+    A generated pointwise kernel directly before the KV-cache write or attention, behind the QKV
+    projection, applies the rotary embedding (and with it the scale of the QK-norm).
+``context-embedding``
+    A generated pointwise kernel at the start of a step, before the first norm, looks up the
+    embedding.
+``context-pointwise``
+    Any other generated pointwise kernel is elementwise, which is what "pointwise" says.
+``context-sampling``
+    An arg-max, softmax, sort or random-number kernel behind lm_head (the last matrix multiply
+    of the step) chooses the token.
+
+A split-K reduction stays a category of its own, and is tied to the multiply that was launched
+just before it (``pair_id``).
+
+Decisions are made per distinct name and surroundings and end as new name ids, so that nothing
+later looks at single launches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kernelscope.placement import REPLAY, Placed
+from kernelscope.rules.tables import UNKNOWN
+
+METHODS = (
+    "context-place",
+    "context-norm",
+    "context-rope",
+    "context-embedding",
+    "context-pointwise",
+    "context-sampling",
+)
+
+_NOTHING = "-"
+"""Stands for "no neighbour": the step begins or ends here."""
+
+_GENERATED = r"^triton_(?:[a-z]+_)?fused"
+_REDUCTIONS = r"^triton_(?:red|per|mix)_"
+_MULTIPLIES = ("gemm", "gemv")
+_BEFORE_ROPE_ENDS = ("kv_cache", "attention")
+_SAMPLERS = r"(?i)arg_?max|softmax|distribution_|exponential|multinomial|RadixSort|topk|sort_"
+_SAMPLING_FROM = ("reduce", "elementwise", "copy", "other", UNKNOWN)
+_TABLE_LIMIT = 1 << 22
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def settle(placed: Placed, names: pl.DataFrame) -> tuple[Placed, pl.DataFrame]:
+    """Decide by context what the names left open.
+
+    Args:
+        placed: the kernels in their steps.
+        names: one row per ``name_id``: ``name``, ``category``, ``rule_id``, ``method`` and any
+            further columns.
+
+    Returns:
+        The same kernels, sorted by group and start, with a new ``name_id`` where their
+        surroundings decided; and the names with a row for each such id and the column
+        ``pair_id`` (int64, the ``name_id`` of the multiply whose parts a kernel adds up).
+    """
+    names = names.with_columns(pair_id=pl.lit(None, pl.Int64))
+    open_names = _open_names(names)
+    if not open_names.any_open:
+        return placed, names
+    work = placed.work.sort("group", "start_ns", maintain_order=True)
+    sequence = _Sequence.of(work, names, open_names)
+    decisions = pl.concat(
+        [_generated(sequence, names), _sampling(sequence), _pairs(sequence)],
+        how="vertical",
+    )
+    return _renamed(replace(placed, work=work), names, decisions)
+
+
+@dataclass(frozen=True)
+class _OpenNames:
+    """Which names (rows of the names frame) each pass looks at."""
+
+    is_open: Bools
+    is_reduction: Bools
+    is_sampler: Bools
+    is_splitk: Bools
+
+    @property
+    def any_open(self) -> bool:
+        return bool((self.is_open | self.is_sampler | self.is_splitk).any())
+
+
+def _open_names(names: pl.DataFrame) -> _OpenNames:
+    generated = pl.col("name").str.contains(_GENERATED)
+    flags = names.select(
+        is_open=generated & (pl.col("category") == UNKNOWN),
+        is_reduction=pl.col("name").str.contains(_REDUCTIONS),
+        is_sampler=pl.col("name").str.contains(_SAMPLERS)
+        & pl.col("category").is_in(_SAMPLING_FROM)
+        & generated.not_(),
+        is_splitk=pl.col("category") == "splitk_reduce",
+    )
+    return _OpenNames(*(flags[column].to_numpy() for column in flags.columns))
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    """The kernels in launch order: group, and row of the names frame, shape (n,) each."""
+
+    group: npt.NDArray[np.int32]
+    name: Ints
+    categories: list[str]
+    names: _OpenNames
+    first_multiply: Ints
+    """Position of the first multiply of each group; the end of the sequence if there is none."""
+    last_multiply: Ints
+    """Position of the last multiply of each group; -1 if there is none."""
+
+    @classmethod
+    def of(cls, work: pl.DataFrame, names: pl.DataFrame, open_names: _OpenNames) -> _Sequence:
+        group = work["group"].to_numpy()
+        name = _rows_of(work["name_id"].to_numpy(), names["name_id"].to_numpy())
+        is_multiply = names["category"].is_in(_MULTIPLIES).to_numpy()
+        at = np.flatnonzero(is_multiply[name])
+        groups = int(group.max(initial=-1)) + 1
+        first, last = np.full(groups, group.size), np.full(groups, -1)
+        last[group[at]] = at
+        first[group[at[::-1]]] = at[::-1]
+        return cls(group, name, names["category"].to_list(), open_names, first, last)
+
+    def neighbour(self, position: Ints, offset: int) -> list[str]:
+        """Category of the kernel that many places on in the same step, or "-"."""
+        other = position + offset
+        inside = (other >= 0) & (other < self.group.size)
+        other = np.where(inside, other, position)
+        same = inside & (self.group[other] == self.group[position])
+        categories = np.array([*self.categories, _NOTHING], dtype=object)
+        return list(categories[np.where(same, self.name[other], -1)])
+
+
+def _rows_of(name_id: Ints, ids: Ints) -> Ints:
+    """Row of each id in ``ids``: by a plain table where ids are small, else by bisection."""
+    order = np.argsort(ids)
+    lowest, highest = int(ids[order[0]]), int(ids[order[-1]])
+    if highest - lowest < _TABLE_LIMIT:
+        table = np.zeros(highest - lowest + 1, np.int64)
+        table[ids - lowest] = np.arange(ids.size)
+        return np.asarray(table[name_id - lowest])
+    return np.asarray(order[np.searchsorted(ids, name_id, sorter=order)], np.int64)
+
+
+def _generated(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
+    """Decide generated kernels without operations in their names.
+
+    A run of such kernels is looked at as one, with its decided neighbours on both sides.
+    """
+    runs = _runs(sequence)
+    places = _named_places(sequence, names)
+    decided = (
+        runs.join(places, on=["before", "after"], how="left", maintain_order="left")
+        .with_columns(_category_and_method())
+        .unnest("decision")
+    )
+    return decided.select("position", "category", "method", pair=pl.lit(None, pl.Int64))
+
+
+def _category_and_method() -> pl.Expr:
+    """The passes for generated kernels, in their order; see the module's docstring."""
+    reduction = pl.col("is_reduction")
+    ends_in_rope = pl.col("after").is_in(_BEFORE_ROPE_ENDS) & pl.col("before").is_in(_MULTIPLIES)
+    opens_step = pl.col("opens_step") & pl.col("has_reduction")
+
+    def decision(category: pl.Expr | str, method: str) -> pl.Expr:
+        chosen = pl.lit(category) if isinstance(category, str) else category
+        return pl.struct(category=chosen, method=pl.lit(method))
+
+    return (
+        pl.when(reduction & pl.col("behind_lm_head").not_())
+        .then(decision("norm", "context-norm"))
+        .when(reduction)
+        .then(decision("sampling", "context-sampling"))
+        .when(pl.col("place").is_not_null() & pl.col("has_reduction").not_())
+        .then(decision(pl.col("place"), "context-place"))
+        .when(ends_in_rope)
+        .then(decision("rope", "context-rope"))
+        .when(opens_step)
+        .then(decision("embedding", "context-embedding"))
+        .otherwise(decision("elementwise", "context-pointwise"))
+        .alias("decision")
+    )
+
+
+def _runs(sequence: _Sequence) -> pl.DataFrame:
+    """One row per open kernel: ``position``, the categories ``before`` and ``after`` its run,
+    and what is known of the run."""
+    position = np.flatnonzero(sequence.names.is_open[sequence.name])
+    group = sequence.group[position]
+    follows = (np.diff(position, prepend=-2) == 1) & (np.diff(group, prepend=-1) == 0)
+    run = np.cumsum(~follows) - 1
+    first = np.flatnonzero(~follows)
+    last = np.append(first[1:], position.size) - 1
+    is_reduction = sequence.names.is_reduction[sequence.name[position]]
+    has_reduction = np.zeros(first.size, bool)
+    has_reduction[run[is_reduction]] = True
+    before = np.array(sequence.neighbour(position[first], -1), dtype=object)
+    after = np.array(sequence.neighbour(position[last], 1), dtype=object)
+    return pl.DataFrame(
+        {
+            "position": position,
+            "before": before[run].tolist(),
+            "after": after[run].tolist(),
+            "is_reduction": is_reduction,
+            "has_reduction": has_reduction[run],
+            "opens_step": position < sequence.first_multiply[group],
+            "behind_lm_head": position > sequence.last_multiply[group],
+        },
+        schema_overrides={"before": pl.String, "after": pl.String},
+    )
+
+
+def _named_places(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
+    """Where generated pointwise kernels with operations in their names stand.
+
+    Returns:
+        ``before``, ``after`` and, where all of them agree, ``place``, their category.
+    """
+    is_named = names.select(
+        pl.col("name").str.contains(_GENERATED)
+        & (pl.col("category") != UNKNOWN)
+        & pl.col("name").str.contains(_REDUCTIONS).not_()
+    ).to_series()
+    position = np.flatnonzero(is_named.to_numpy()[sequence.name])
+    stands = pl.DataFrame(
+        {
+            "before": sequence.neighbour(position, -1),
+            "after": sequence.neighbour(position, 1),
+            "category": [sequence.categories[row] for row in sequence.name[position]],
+        },
+        schema={"before": pl.String, "after": pl.String, "category": pl.String},
+    )
+    return (
+        stands.unique()
+        .group_by("before", "after")
+        .agg(place=pl.col("category"))
+        .filter(pl.col("place").list.len() == 1)
+        .with_columns(pl.col("place").list.first())
+    )
+
+
+def _sampling(sequence: _Sequence) -> pl.DataFrame:
+    position = np.flatnonzero(sequence.names.is_sampler[sequence.name])
+    last_multiply = sequence.last_multiply[sequence.group[position]]
+    position = position[(last_multiply >= 0) & (position > last_multiply)]
+    return pl.DataFrame({"position": position}).select(
+        "position",
+        category=pl.lit("sampling"),
+        method=pl.lit("context-sampling"),
+        pair=pl.lit(None, pl.Int64),
+    )
+
+
+def _pairs(sequence: _Sequence) -> pl.DataFrame:
+    """Tie split-K reductions to the multiply just before them in the same step."""
+    position = np.flatnonzero(sequence.names.is_splitk[sequence.name])
+    is_multiply = np.isin(np.array(sequence.categories), _MULTIPLIES)
+    before = np.maximum(position - 1, 0)
+    paired = (
+        (position > 0)
+        & (sequence.group[before] == sequence.group[position])
+        & is_multiply[sequence.name[before]]
+    )
+    return pl.DataFrame(
+        {"position": position[paired], "pair": sequence.name[before[paired]]}
+    ).select(
+        "position",
+        category=pl.lit(None, pl.String),
+        method=pl.lit(None, pl.String),
+        pair=pl.col("pair").cast(pl.Int64),
+    )
+
+
+def _renamed(
+    placed: Placed, names: pl.DataFrame, decisions: pl.DataFrame
+) -> tuple[Placed, pl.DataFrame]:
+    """New name ids for the decisions: one per old name, category, method and pair."""
+    name_id = placed.work["name_id"].to_numpy().copy()
+    decisions = decisions.with_columns(
+        pl.Series("name_id", name_id[decisions["position"].to_numpy()], pl.Int64)
+    )
+    key = ["name_id", "category", "method", "pair"]
+    first_new = max(int(names["name_id"].max() or 0), REPLAY) + 1  # type: ignore[arg-type]
+    variants = decisions.select(key).unique().sort(key).with_row_index("new_id", first_new)
+    new_id = decisions.join(variants, on=key, how="left", nulls_equal=True, maintain_order="left")
+    name_id[decisions["position"].to_numpy()] = new_id["new_id"].to_numpy()
+    pair_ids = names["name_id"].gather(variants["pair"])
+    added = (
+        variants.with_columns(pair_ids.alias("variant_pair_id"))
+        .join(names, on="name_id", how="left", suffix="_by_name", maintain_order="left")
+        .with_columns(
+            name_id=pl.col("new_id").cast(pl.Int64),
+            category=pl.coalesce("category", "category_by_name"),
+            method=pl.coalesce("method", "method_by_name"),
+            pair_id=pl.col("variant_pair_id"),
+        )
+    )
+    work = placed.work.with_columns(pl.Series("name_id", name_id))
+    return replace(placed, work=work), pl.concat([names, added.select(names.columns)])
