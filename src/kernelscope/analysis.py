@@ -23,7 +23,7 @@ class Analysis:
     Attributes:
         steps: the steps of the trace.
         placed: every kernel in its step.
-        names: one row per ``name_id``: ``name``, ``short_name``, ``category``, ``family``,
+        names: one row per number in ``placed.work["name"]``, in that order: ``name``, ``short_name``, ``category``, ``family``,
             ``rule_id`` (null where no rule decided), ``method``, ``pair`` (short name of the
             multiply that a split-K reduction belongs to).
         rules: the table that decided.
@@ -60,7 +60,7 @@ def analyze(
     if context:
         placed, names = settle(placed, names)
     else:
-        names = names.with_columns(pair_id=pl.lit(None, pl.Int64))
+        names = names.with_columns(pair=pl.lit(None, pl.Int64))
     return Analysis(steps, placed, _completed(names, rules), rules)
 
 
@@ -76,48 +76,45 @@ def classify(trace: Trace, *, rules: RuleTable | None = None, context: bool = Tr
         ExportError: the file is damaged.
     """
     found = analyze(trace, rules=rules, context=context)
+    work = found.placed.work
+    columns = ["name", "short_name", "category", "family", "rule_id", "method", "pair"]
     return (
-        found.placed.work.join(found.placed.groups, on="group", how="left")
-        .join(found.names, on="name_id", how="left")
+        work.join(found.placed.groups, on="group", how="left", maintain_order="left")
+        .select("rank", "step", "start_ns", "end_ns")
+        .with_columns(found.names.select(columns)[work["name"]])
         .sort("rank", "step", "start_ns", maintain_order=True)
-        .select("rank", "step", "start_ns", "end_ns", pl.exclude(_INTERNAL))
-        .drop("rank_right", "step_right", strict=False)
     )
-
-
-_INTERNAL = ("rank", "step", "start_ns", "end_ns", "group", "name_id")
 
 
 def _classified(trace: Trace, placed: Placed, rules: RuleTable) -> pl.DataFrame:
-    """The distinct kernel names with what the rules say, and a row for opaque replays."""
-    ids = placed.work["name_id"].unique()
-    names = trace.names(ids.filter(ids != REPLAY)).rename({"id": "name_id"})
-    texts = names.with_columns(short_name=pl.lit(None, pl.String))
-    decided = classify_names(texts, rules).with_columns(
-        short_name=name_texts(texts)["base"].fill_null(names["name"])
+    """What the rules say of each name, in the order of ``placed.name_ids``."""
+    ids = pl.Series("id", placed.name_ids, pl.Int64)
+    texts = (
+        ids.to_frame()
+        .join(trace.names(ids.filter(ids != REPLAY)), on="id", how="left", maintain_order="left")
+        .select("name", short_name=pl.lit(None, pl.String))
     )
-    replay = pl.DataFrame(
-        {
-            "name_id": REPLAY,
-            "name": "CUDA graph replay (not recorded inside)",
-            "short_name": "CUDA graph replay",
-            "category": CUDA_GRAPH,
-            "rule_id": None,
-            "method": "graph_trace",
-        },
-        schema=decided.select(
-            "name_id", "name", "short_name", "category", "rule_id", "method"
-        ).schema,
+    is_replay = pl.lit(ids == REPLAY)
+    return (
+        classify_names(texts, rules)
+        .with_columns(short_name=name_texts(texts)["base"].fill_null(texts["name"]))
+        .with_columns(
+            _instead(is_replay, "CUDA graph replay (not recorded inside)", "name"),
+            _instead(is_replay, "CUDA graph replay", "short_name"),
+            _instead(is_replay, CUDA_GRAPH, "category"),
+            _instead(is_replay, "graph_trace", "method"),
+        )
     )
-    return pl.concat([decided.select(replay.columns), replay])
+
+
+def _instead(condition: pl.Expr, value: str, column: str) -> pl.Expr:
+    return pl.when(condition).then(pl.lit(value)).otherwise(pl.col(column)).alias(column)
 
 
 def _completed(names: pl.DataFrame, rules: RuleTable) -> pl.DataFrame:
-    """Families and the names of pairs."""
+    """Families, and the name of each pair instead of its number."""
     families = {category.name: category.family for category in rules.categories}
-    pairs = names.select(pair_id="name_id", pair="short_name")
-    return (
-        names.with_columns(family=pl.col("category").replace_strict(families))
-        .join(pairs, on="pair_id", how="left", maintain_order="left")
-        .drop("pair_id")
+    return names.with_columns(
+        family=pl.col("category").replace_strict(families, return_dtype=pl.String),
+        pair=names["short_name"].gather(names["pair"]),
     )

@@ -23,10 +23,10 @@ open; every decision records its pass as the method:
     of the step) chooses the token.
 
 A split-K reduction stays a category of its own, and is tied to the multiply that was launched
-just before it (``pair_id``).
+just before it (``pair``).
 
-Decisions are made per distinct name and surroundings and end as new name ids, so that nothing
-later looks at single launches.
+Decisions are made per distinct surroundings and end as new names, so that nothing later looks
+at single launches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kernelscope.placement import REPLAY, Placed
+from kernelscope.placement import Placed
 from kernelscope.rules.tables import UNKNOWN
 
 METHODS = (
@@ -49,16 +49,12 @@ METHODS = (
     "context-sampling",
 )
 
-_NOTHING = "-"
-"""Stands for "no neighbour": the step begins or ends here."""
-
 _GENERATED = r"^triton_(?:[a-z]+_)?fused"
 _REDUCTIONS = r"^triton_(?:red|per|mix)_"
 _MULTIPLIES = ("gemm", "gemv")
 _BEFORE_ROPE_ENDS = ("kv_cache", "attention")
 _SAMPLERS = r"(?i)arg_?max|softmax|distribution_|exponential|multinomial|RadixSort|topk|sort_"
 _SAMPLING_FROM = ("reduce", "elementwise", "copy", "other", UNKNOWN)
-_TABLE_LIMIT = 1 << 22
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -69,25 +65,32 @@ def settle(placed: Placed, names: pl.DataFrame) -> tuple[Placed, pl.DataFrame]:
 
     Args:
         placed: the kernels in their steps.
-        names: one row per ``name_id``: ``name``, ``category``, ``rule_id``, ``method`` and any
-            further columns.
+        names: one row per number in ``placed.work["name"]``: ``name``, ``category``, ``method``
+            and any further columns.
 
     Returns:
-        The same kernels, sorted by group and start, with a new ``name_id`` where their
-        surroundings decided; and the names with a row for each such id and the column
-        ``pair_id`` (int64, the ``name_id`` of the multiply whose parts a kernel adds up).
+        The same kernels, sorted by group and start, with a new ``name`` where their
+        surroundings decided; and the names with a row for each new one and the column ``pair``
+        (int64, the row of the multiply whose parts a kernel adds up).
     """
-    names = names.with_columns(pair_id=pl.lit(None, pl.Int64))
+    names = names.with_columns(pair=pl.lit(None, pl.Int64))
     open_names = _open_names(names)
     if not open_names.any_open:
         return placed, names
-    work = placed.work.sort("group", "start_ns", maintain_order=True)
+    work = _in_launch_order(placed.work)
     sequence = _Sequence.of(work, names, open_names)
     decisions = pl.concat(
-        [_generated(sequence, names), _sampling(sequence), _pairs(sequence)],
-        how="vertical",
+        [_generated(sequence, names), _sampling(sequence), _pairs(sequence)], how="vertical"
     )
     return _renamed(replace(placed, work=work), names, decisions)
+
+
+def _in_launch_order(work: pl.DataFrame) -> pl.DataFrame:
+    group, start_ns = work["group"].to_numpy(), work["start_ns"].to_numpy()
+    in_order = (group[1:] > group[:-1]) | (
+        (group[1:] == group[:-1]) & (start_ns[1:] >= start_ns[:-1])
+    )
+    return work if in_order.all() else work.sort("group", "start_ns", maintain_order=True)
 
 
 @dataclass(frozen=True)
@@ -119,11 +122,11 @@ def _open_names(names: pl.DataFrame) -> _OpenNames:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """The kernels in launch order: group, and row of the names frame, shape (n,) each."""
+    """The kernels in launch order: group and name of each, shape (n,)."""
 
     group: npt.NDArray[np.int32]
-    name: Ints
-    categories: list[str]
+    name: npt.NDArray[np.int32]
+    categories: pl.Series
     names: _OpenNames
     first_multiply: Ints
     """Position of the first multiply of each group; the end of the sequence if there is none."""
@@ -132,35 +135,28 @@ class _Sequence:
 
     @classmethod
     def of(cls, work: pl.DataFrame, names: pl.DataFrame, open_names: _OpenNames) -> _Sequence:
-        group = work["group"].to_numpy()
-        name = _rows_of(work["name_id"].to_numpy(), names["name_id"].to_numpy())
+        group, name = work["group"].to_numpy(), work["name"].to_numpy()
         is_multiply = names["category"].is_in(_MULTIPLIES).to_numpy()
         at = np.flatnonzero(is_multiply[name])
         groups = int(group.max(initial=-1)) + 1
         first, last = np.full(groups, group.size), np.full(groups, -1)
         last[group[at]] = at
         first[group[at[::-1]]] = at[::-1]
-        return cls(group, name, names["category"].to_list(), open_names, first, last)
+        return cls(group, name, names["category"], open_names, first, last)
 
-    def neighbour(self, position: Ints, offset: int) -> list[str]:
-        """Category of the kernel that many places on in the same step, or "-"."""
+    def neighbour(self, position: Ints, offset: int) -> npt.NDArray[np.int32]:
+        """Name of the kernel that many places on in the same step, or -1."""
         other = position + offset
         inside = (other >= 0) & (other < self.group.size)
         other = np.where(inside, other, position)
         same = inside & (self.group[other] == self.group[position])
-        categories = np.array([*self.categories, _NOTHING], dtype=object)
-        return list(categories[np.where(same, self.name[other], -1)])
+        return np.where(same, self.name[other], np.int32(-1))
 
-
-def _rows_of(name_id: Ints, ids: Ints) -> Ints:
-    """Row of each id in ``ids``: by a plain table where ids are small, else by bisection."""
-    order = np.argsort(ids)
-    lowest, highest = int(ids[order[0]]), int(ids[order[-1]])
-    if highest - lowest < _TABLE_LIMIT:
-        table = np.zeros(highest - lowest + 1, np.int64)
-        table[ids - lowest] = np.arange(ids.size)
-        return np.asarray(table[name_id - lowest])
-    return np.asarray(order[np.searchsorted(ids, name_id, sorter=order)], np.int64)
+    def category(self, name: str) -> pl.Expr:
+        """The category behind a column of names; null where the name is -1."""
+        return pl.col(name).replace_strict(
+            list(range(self.categories.len())), self.categories, default=None
+        )
 
 
 def _generated(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
@@ -169,19 +165,33 @@ def _generated(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
     A run of such kernels is looked at as one, with its decided neighbours on both sides.
     """
     runs = _runs(sequence)
-    places = _named_places(sequence, names)
+    surroundings = pl.exclude("position")
     decided = (
-        runs.join(places, on=["before", "after"], how="left", maintain_order="left")
+        runs.select(surroundings)
+        .unique()
+        .with_columns(
+            before_category=sequence.category("before"), after_category=sequence.category("after")
+        )
+        .join(
+            _named_places(sequence, names),
+            on=["before_category", "after_category"],
+            how="left",
+            nulls_equal=True,
+        )
         .with_columns(_category_and_method())
         .unnest("decision")
     )
-    return decided.select("position", "category", "method", pair=pl.lit(None, pl.Int64))
+    return runs.join(decided, on=[c for c in runs.columns if c != "position"], how="left").select(
+        "position", "category", "method", pair=pl.lit(None, pl.Int64)
+    )
 
 
 def _category_and_method() -> pl.Expr:
     """The passes for generated kernels, in their order; see the module's docstring."""
     reduction = pl.col("is_reduction")
-    ends_in_rope = pl.col("after").is_in(_BEFORE_ROPE_ENDS) & pl.col("before").is_in(_MULTIPLIES)
+    ends_in_rope = pl.col("after_category").is_in(_BEFORE_ROPE_ENDS) & pl.col(
+        "before_category"
+    ).is_in(_MULTIPLIES)
     opens_step = pl.col("opens_step") & pl.col("has_reduction")
 
     def decision(category: pl.Expr | str, method: str) -> pl.Expr:
@@ -205,8 +215,11 @@ def _category_and_method() -> pl.Expr:
 
 
 def _runs(sequence: _Sequence) -> pl.DataFrame:
-    """One row per open kernel: ``position``, the categories ``before`` and ``after`` its run,
-    and what is known of the run."""
+    """One row per open kernel: its ``position``, and its surroundings.
+
+    ``before`` and ``after`` are the names around its run; the rest are facts on the kernel and
+    its run.
+    """
     position = np.flatnonzero(sequence.names.is_open[sequence.name])
     group = sequence.group[position]
     follows = (np.diff(position, prepend=-2) == 1) & (np.diff(group, prepend=-1) == 0)
@@ -216,19 +229,16 @@ def _runs(sequence: _Sequence) -> pl.DataFrame:
     is_reduction = sequence.names.is_reduction[sequence.name[position]]
     has_reduction = np.zeros(first.size, bool)
     has_reduction[run[is_reduction]] = True
-    before = np.array(sequence.neighbour(position[first], -1), dtype=object)
-    after = np.array(sequence.neighbour(position[last], 1), dtype=object)
     return pl.DataFrame(
         {
             "position": position,
-            "before": before[run].tolist(),
-            "after": after[run].tolist(),
+            "before": sequence.neighbour(position[first], -1)[run],
+            "after": sequence.neighbour(position[last], 1)[run],
             "is_reduction": is_reduction,
             "has_reduction": has_reduction[run],
             "opens_step": position < sequence.first_multiply[group],
             "behind_lm_head": position > sequence.last_multiply[group],
-        },
-        schema_overrides={"before": pl.String, "after": pl.String},
+        }
     )
 
 
@@ -236,7 +246,8 @@ def _named_places(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
     """Where generated pointwise kernels with operations in their names stand.
 
     Returns:
-        ``before``, ``after`` and, where all of them agree, ``place``, their category.
+        ``before_category``, ``after_category`` and, where all such kernels there agree,
+        ``place``, their category.
     """
     is_named = names.select(
         pl.col("name").str.contains(_GENERATED)
@@ -248,14 +259,18 @@ def _named_places(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
         {
             "before": sequence.neighbour(position, -1),
             "after": sequence.neighbour(position, 1),
-            "category": [sequence.categories[row] for row in sequence.name[position]],
-        },
-        schema={"before": pl.String, "after": pl.String, "category": pl.String},
+            "name": sequence.name[position],
+        }
     )
     return (
         stands.unique()
-        .group_by("before", "after")
-        .agg(place=pl.col("category"))
+        .select(
+            before_category=sequence.category("before"),
+            after_category=sequence.category("after"),
+            category=sequence.category("name"),
+        )
+        .group_by("before_category", "after_category")
+        .agg(place=pl.col("category").unique())
         .filter(pl.col("place").list.len() == 1)
         .with_columns(pl.col("place").list.first())
     )
@@ -264,8 +279,8 @@ def _named_places(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
 def _sampling(sequence: _Sequence) -> pl.DataFrame:
     position = np.flatnonzero(sequence.names.is_sampler[sequence.name])
     last_multiply = sequence.last_multiply[sequence.group[position]]
-    position = position[(last_multiply >= 0) & (position > last_multiply)]
-    return pl.DataFrame({"position": position}).select(
+    behind = position[(last_multiply >= 0) & (position > last_multiply)]
+    return pl.DataFrame({"position": behind}).select(
         "position",
         category=pl.lit("sampling"),
         method=pl.lit("context-sampling"),
@@ -276,16 +291,10 @@ def _sampling(sequence: _Sequence) -> pl.DataFrame:
 def _pairs(sequence: _Sequence) -> pl.DataFrame:
     """Tie split-K reductions to the multiply just before them in the same step."""
     position = np.flatnonzero(sequence.names.is_splitk[sequence.name])
-    is_multiply = np.isin(np.array(sequence.categories), _MULTIPLIES)
-    before = np.maximum(position - 1, 0)
-    paired = (
-        (position > 0)
-        & (sequence.group[before] == sequence.group[position])
-        & is_multiply[sequence.name[before]]
-    )
-    return pl.DataFrame(
-        {"position": position[paired], "pair": sequence.name[before[paired]]}
-    ).select(
+    before = sequence.neighbour(position, -1)
+    is_multiply = np.append(sequence.categories.is_in(_MULTIPLIES).to_numpy(), False)
+    paired = is_multiply[before]
+    return pl.DataFrame({"position": position[paired], "pair": before[paired]}).select(
         "position",
         category=pl.lit(None, pl.String),
         method=pl.lit(None, pl.String),
@@ -296,26 +305,21 @@ def _pairs(sequence: _Sequence) -> pl.DataFrame:
 def _renamed(
     placed: Placed, names: pl.DataFrame, decisions: pl.DataFrame
 ) -> tuple[Placed, pl.DataFrame]:
-    """New name ids for the decisions: one per old name, category, method and pair."""
-    name_id = placed.work["name_id"].to_numpy().copy()
-    decisions = decisions.with_columns(
-        pl.Series("name_id", name_id[decisions["position"].to_numpy()], pl.Int64)
+    """A new name for each distinct decision: old name, category, method and pair."""
+    name = placed.work["name"].to_numpy().copy()
+    position = decisions["position"].to_numpy()
+    decisions = decisions.with_columns(pl.Series("old", name[position], pl.Int32))
+    key = ["old", "category", "method", "pair"]
+    variants = decisions.select(key).unique().sort(key)
+    new = pl.int_range(names.height, names.height + pl.len(), dtype=pl.Int32).alias("new")
+    variants = variants.with_columns(new)
+    renamed = decisions.join(variants, on=key, how="left", nulls_equal=True, maintain_order="left")
+    name[position] = renamed["new"].to_numpy()
+    old = names[variants["old"]]
+    added = old.with_columns(
+        variants["category"].fill_null(old["category"]),
+        variants["method"].fill_null(old["method"]),
+        variants["pair"],
     )
-    key = ["name_id", "category", "method", "pair"]
-    first_new = max(int(names["name_id"].max() or 0), REPLAY) + 1  # type: ignore[arg-type]
-    variants = decisions.select(key).unique().sort(key).with_row_index("new_id", first_new)
-    new_id = decisions.join(variants, on=key, how="left", nulls_equal=True, maintain_order="left")
-    name_id[decisions["position"].to_numpy()] = new_id["new_id"].to_numpy()
-    pair_ids = names["name_id"].gather(variants["pair"])
-    added = (
-        variants.with_columns(pair_ids.alias("variant_pair_id"))
-        .join(names, on="name_id", how="left", suffix="_by_name", maintain_order="left")
-        .with_columns(
-            name_id=pl.col("new_id").cast(pl.Int64),
-            category=pl.coalesce("category", "category_by_name"),
-            method=pl.coalesce("method", "method_by_name"),
-            pair_id=pl.col("variant_pair_id"),
-        )
-    )
-    work = placed.work.with_columns(pl.Series("name_id", name_id))
-    return replace(placed, work=work), pl.concat([names, added.select(names.columns)])
+    work = placed.work.with_columns(pl.Series("name", name))
+    return replace(placed, work=work), pl.concat([names, added])

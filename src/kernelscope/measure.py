@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from kernelscope.intervals import union_ns
@@ -22,9 +23,9 @@ class Measured:
     Attributes:
         ranks: one row per (process, device) with work: ``rank`` (uint16), ``process`` (int64),
             ``device`` (int32), ``kernels``, ``kernel_ns`` (int64).
-        by_name: one row per (rank, step, name_id): ``kernels`` (count), ``kernel_ns`` (sum of
-            durations), ``longest_ns``. ``name_id`` is :data:`~kernelscope.placement.REPLAY` for
-            opaque graph replays. ``step`` is negative outside every step.
+        by_name: one row per (rank, step, name): ``kernels`` (count), ``kernel_ns`` (sum of
+            durations), ``longest_ns``, and ``is_replay`` for opaque graph replays. ``name`` is
+            a row of the names frame, ``step`` negative outside every step.
         by_step: one row per (rank, step): ``kernels``, ``replays``, ``kernel_ns``, ``busy_ns``
             (union of the intervals), ``first_ns`` and ``last_ns`` (first start, last end),
             ``launch_calls`` (calls with work on the GPU), ``graph_launches`` (those among them
@@ -50,7 +51,7 @@ def measure(trace: Trace, steps: Steps, placed: Placed) -> Measured:
     """
     by_name = _by_name(placed)
     totals = by_name.group_by("rank").agg(
-        kernels=pl.col("kernels").filter(pl.col("name_id") != REPLAY).sum(),
+        kernels=pl.col("kernels").filter(~pl.col("is_replay")).sum(),
         kernel_ns=pl.col("kernel_ns").sum(),
     )
     return Measured(
@@ -63,10 +64,11 @@ def measure(trace: Trace, steps: Steps, placed: Placed) -> Measured:
 
 
 def _by_name(placed: Placed) -> pl.DataFrame:
+    replay = next(iter(np.flatnonzero(placed.name_ids == REPLAY)), -1)
     duration = pl.col("end_ns") - pl.col("start_ns")
     return (
         placed.work.lazy()
-        .group_by("group", "name_id")
+        .group_by("group", "name")
         .agg(
             kernels=pl.len().cast(pl.Int64),
             kernel_ns=duration.sum(),
@@ -75,13 +77,14 @@ def _by_name(placed: Placed) -> pl.DataFrame:
             last_ns=pl.col("end_ns").max(),
         )
         .join(placed.groups.lazy(), on="group")
-        .sort(*_KEYS, "name_id")
+        .with_columns(is_replay=pl.col("name") == replay)
+        .sort(*_KEYS, "name")
         .collect()
     )
 
 
 def _by_step(placed: Placed, by_name: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    is_replay = pl.col("name_id") == REPLAY
+    is_replay = pl.col("is_replay")
     work = placed.work
     busy_ns = union_ns(
         work["start_ns"].to_numpy(),

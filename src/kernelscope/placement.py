@@ -6,20 +6,20 @@ be much larger than what is held of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from kernelscope.numbering import IdNumbers, Numbers
 from kernelscope.steps import NO_STEPS, Steps
 from kernelscope.steps.windows import NO_LAUNCH_CALL, CallIndex
 from kernelscope.trace import Trace
 
 REPLAY = -1
-"""``name_id`` of a graph replay that was recorded as a whole."""
+"""The name id of a graph replay that was recorded as a whole."""
 
 _LOWEST_STEP = NO_LAUNCH_CALL
 _COLUMNS = ("start_ns", "end_ns", "process", "device", "correlation_id")
@@ -33,11 +33,13 @@ class Placed:
 
     Attributes:
         work: one row per kernel or replay, in the order of the file: ``start_ns``, ``end_ns``
-            (int64), ``group`` (int32), ``name_id`` (int64, :data:`REPLAY` for replays).
+            (int64), ``group`` (int32), ``name`` (int32, an index into ``name_ids``).
         groups: one row per group number: ``group`` (int32), ``rank`` (uint16), ``step`` (int32,
             negative outside every step).
         ranks: one row per (process, device) with work, sorted: ``rank`` (uint16), ``process``
             (int64), ``device`` (int32).
+        name_ids: the trace's id of each kernel name, shape (names,), int64; :data:`REPLAY` for
+            opaque replays.
         calls: one row per (group, launching call): ``group`` (int32), ``is_graph`` (bool).
         impossible: rows left out because their times cannot be: missing, end before start, or
             both zero.
@@ -46,6 +48,7 @@ class Placed:
     work: pl.DataFrame
     groups: pl.DataFrame
     ranks: pl.DataFrame
+    name_ids: npt.NDArray[np.int64]
     calls: pl.DataFrame
     impossible: int
 
@@ -56,12 +59,12 @@ def place(trace: Trace, steps: Steps) -> Placed:
     Raises:
         ExportError: the file is damaged.
     """
+    numbering = _Numbering(Numbers(), IdNumbers())
     finder = StepFinder.of(steps)
-    ranks = _RankNumbers()
-    put = partial(_place_piece, finder, ranks)
+    put = partial(_place_piece, finder, numbering)
     pieces = trace.map_rows("kernels", [*_COLUMNS, "name_id"], put)
     pieces += trace.map_rows("graph_replays", _COLUMNS, put)
-    return _gather(pieces, finder, ranks, steps.launches["is_graph"].to_numpy())
+    return _gather(pieces, finder, numbering, steps.launches["is_graph"].to_numpy())
 
 
 @dataclass(frozen=True)
@@ -99,28 +102,30 @@ def possible_rows(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter((pl.col("end_ns") >= pl.col("start_ns")) & zero.not_())
 
 
-@dataclass
-class _RankNumbers:
-    """Numbers for (process, device) pairs in order of discovery, shared by reading threads."""
+@dataclass(frozen=True)
+class _Numbering:
+    """Numbers shared by the reading threads, for (process, device) pairs and for names."""
 
-    number: dict[tuple[int, int], int] = field(default_factory=dict)
-    lock: Lock = field(default_factory=Lock)
+    devices: Numbers[tuple[int, int]]
+    names: IdNumbers
 
-    def of(self, rows: pl.DataFrame) -> npt.NDArray[np.int64] | int:
+    def device_of(self, rows: pl.DataFrame) -> npt.NDArray[np.int32] | int:
         """Number of each row's pair; a plain int where all rows share one, as most do."""
-        process, device = rows["process"].to_numpy(), rows["device"].to_numpy()
         if rows.is_empty():
             return 0
+        process, device = rows["process"].to_numpy(), rows["device"].to_numpy()
         if np.all(process == process[0]) and np.all(device == device[0]):
-            return self._number(int(process[0]), int(device[0]))
-        rank = np.zeros(rows.height, np.int64)
+            return self.devices.of((int(process[0]), int(device[0])))
+        number = np.zeros(rows.height, np.int32)
         for pair in rows.select("process", "device").unique(maintain_order=True).rows():
-            rank[(process == pair[0]) & (device == pair[1])] = self._number(*pair)
-        return rank
+            number[(process == pair[0]) & (device == pair[1])] = self.devices.of(pair)
+        return number
 
-    def _number(self, process: int, device: int) -> int:
-        with self.lock:
-            return self.number.setdefault((process, device), len(self.number))
+    def name_of(self, rows: pl.DataFrame) -> Int32s:
+        """Number of each row's name; rows without names are opaque replays."""
+        if "name_id" not in rows.columns:
+            return np.full(rows.height, self.names.of(np.array([REPLAY]))[0], np.int32)
+        return self.names.of(rows["name_id"].fill_null(0).to_numpy())
 
 
 @dataclass(frozen=True)
@@ -130,15 +135,16 @@ class _Piece:
     impossible: int
 
 
-def _place_piece(finder: StepFinder, ranks: _RankNumbers, rows: pl.DataFrame) -> _Piece:
+def _place_piece(finder: StepFinder, numbering: _Numbering, rows: pl.DataFrame) -> _Piece:
     possible = possible_rows(rows)
     call = finder.calls(possible)
-    group = np.asarray(finder.step_of_call[call] - _LOWEST_STEP, np.int32)
-    group += np.asarray(ranks.of(possible) * finder.width, np.int32)
-    is_kernel = "name_id" in rows.columns
-    name_id = pl.col("name_id").fill_null(0) if is_kernel else pl.lit(REPLAY, pl.Int64)
+    group = finder.step_of_call[call] - np.int32(_LOWEST_STEP)
+    group += np.asarray(numbering.device_of(possible) * finder.width, np.int32)
     work = possible.select(
-        "start_ns", "end_ns", pl.Series("group", group), name_id.alias("name_id")
+        "start_ns",
+        "end_ns",
+        pl.Series("group", group, pl.Int32),
+        pl.Series("name", numbering.name_of(possible), pl.Int32),
     )
     return _Piece(work, _distinct_calls(group, call), rows.height - possible.height)
 
@@ -152,17 +158,22 @@ def _distinct_calls(group: Int32s, call: Int32s) -> pl.DataFrame:
 
 
 def _gather(
-    pieces: list[_Piece], finder: StepFinder, ranks: _RankNumbers, is_graph: npt.NDArray[np.bool_]
+    pieces: list[_Piece],
+    finder: StepFinder,
+    numbering: _Numbering,
+    is_graph: npt.NDArray[np.bool_],
 ) -> Placed:
     work = pl.concat([_no_work(), *(piece.work for piece in pieces)])
     calls = pl.concat([_no_calls(), *(piece.calls for piece in pieces)]).unique()
-    pairs = sorted(ranks.number)
+    found = numbering.devices.number
+    pairs = sorted(found)
     return Placed(
         work=work,
-        groups=_groups([pairs.index(pair) for pair in ranks.number], finder.width),
+        groups=_groups([pairs.index(pair) for pair in found], finder.width),
         ranks=pl.DataFrame(
             pairs, schema={"process": pl.Int64, "device": pl.Int32}, orient="row"
         ).select(pl.int_range(pl.len(), dtype=pl.UInt16).alias("rank"), pl.all()),
+        name_ids=numbering.names.ids(),
         calls=calls.select(
             "group", pl.Series("is_graph", is_graph[calls["call"].to_numpy()], pl.Boolean)
         ),
@@ -189,7 +200,7 @@ def _no_work() -> pl.DataFrame:
             "start_ns": pl.Int64,
             "end_ns": pl.Int64,
             "group": pl.Int32,
-            "name_id": pl.Int64,
+            "name": pl.Int32,
         }
     )
 

@@ -148,7 +148,7 @@ def _is_cut(info: TraceInfo) -> pl.Expr:
     """
     end = pl.lit(info.window_end_ns, pl.Int64)
     is_open = pl.col("range_end_ns").is_null() | (
-        pl.col("range_end_ns") >= end - _WINDOW_END_SLACK_NS
+        (pl.col("range_end_ns") - end).abs() <= _WINDOW_END_SLACK_NS
     )
     lost_launches = pl.col("launch_calls_made") > pl.col("launch_calls").sum().over("step")
     work = pl.col("kernels") + pl.col("replays")

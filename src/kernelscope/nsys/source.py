@@ -81,7 +81,10 @@ class NsysSource:
             yield _Piece("", 0)
             return
         name = schema.quote(table.name)
-        ((first, last),) = self.database.rows(f"SELECT min(rowid), max(rowid) FROM {name}")
+        # Two queries in one: SQLite answers min or max alone from the tree, both by a scan.
+        ((first, last),) = self.database.rows(
+            f"SELECT (SELECT min(rowid) FROM {name}), (SELECT max(rowid) FROM {name})"
+        )
         if first is None:
             return
         size = max(_PIECE_ROWS, -(-(last - first + 1) // _MOST_PIECES))

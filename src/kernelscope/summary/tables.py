@@ -22,10 +22,15 @@ def kernel_table(by_name: pl.DataFrame, steps: pl.DataFrame, names: pl.DataFrame
     counted = complete.group_by(PHASE_KEYS).len("steps")
     sums = (
         by_name.join(complete, on=["rank", "step"])
-        .group_by(*PHASE_KEYS, "name_id")
+        .group_by(*PHASE_KEYS, "name")
         .agg(pl.col("kernels", "kernel_ns").sum(), pl.col("longest_ns").max())
         .join(counted, on=list(PHASE_KEYS))
-        .join(names, on="name_id", how="left")
+        .rename({"name": "number"})
+        .join(
+            names.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("number")),
+            on="number",
+            how="left",
+        )
     )
     per_step = sums.select(
         *PHASE_KEYS,
