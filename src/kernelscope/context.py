@@ -31,6 +31,7 @@ at single launches.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,10 +80,8 @@ def settle(placed: Placed, names: pl.DataFrame) -> tuple[Placed, pl.DataFrame]:
         return placed, names
     work = _in_launch_order(placed.work)
     sequence = _Sequence.of(work, names, open_names)
-    decisions = pl.concat(
-        [_generated(sequence, names), _sampling(sequence), _pairs(sequence)], how="vertical"
-    )
-    return _renamed(replace(placed, work=work), names, decisions)
+    passes = (_generated(sequence, names), _sampling(sequence), _pairs(sequence))
+    return _renamed(replace(placed, work=work), names, passes)
 
 
 def _in_launch_order(work: pl.DataFrame) -> pl.DataFrame:
@@ -91,6 +90,22 @@ def _in_launch_order(work: pl.DataFrame) -> pl.DataFrame:
         (group[1:] == group[:-1]) & (start_ns[1:] >= start_ns[:-1])
     )
     return work if in_order.all() else work.sort("group", "start_ns", maintain_order=True)
+
+
+@dataclass(frozen=True)
+class _Decisions:
+    """What one pass decided: kernels by position, and for each the row of its variant.
+
+    ``variants`` has the columns ``old`` (int32, the name as it was), ``category``, ``method``
+    (null where they stay) and ``pair`` (int64, null where there is none).
+    """
+
+    position: Ints
+    variant: Ints
+    variants: pl.DataFrame
+
+
+_VARIANT = {"old": pl.Int32, "category": pl.String, "method": pl.String, "pair": pl.Int64}
 
 
 @dataclass(frozen=True)
@@ -159,17 +174,15 @@ class _Sequence:
         )
 
 
-def _generated(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
+def _generated(sequence: _Sequence, names: pl.DataFrame) -> _Decisions:
     """Decide generated kernels without operations in their names.
 
     A run of such kernels is looked at as one, with its decided neighbours on both sides.
     """
-    runs = _runs(sequence)
-    surroundings = pl.exclude("position")
+    position = np.flatnonzero(sequence.names.is_open[sequence.name])
+    surroundings, variant = _distinct(_surroundings(sequence, position))
     decided = (
-        runs.select(surroundings)
-        .unique()
-        .with_columns(
+        surroundings.with_columns(
             before_category=sequence.category("before"), after_category=sequence.category("after")
         )
         .join(
@@ -177,12 +190,27 @@ def _generated(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
             on=["before_category", "after_category"],
             how="left",
             nulls_equal=True,
+            maintain_order="left",
         )
         .with_columns(_category_and_method())
         .unnest("decision")
     )
-    return runs.join(decided, on=[c for c in runs.columns if c != "position"], how="left").select(
-        "position", "category", "method", pair=pl.lit(None, pl.Int64)
+    return _Decisions(position, variant, _variants(decided))
+
+
+def _distinct(rows: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
+    """The distinct rows, and for each row which of them it is."""
+    distinct = rows.unique(maintain_order=True)
+    numbered = distinct.with_row_index("number")
+    number = rows.join(numbered, on=rows.columns, how="left", maintain_order="left")["number"]
+    return distinct, number.cast(pl.Int64).to_numpy()
+
+
+def _variants(table: pl.DataFrame) -> pl.DataFrame:
+    """The columns of ``_VARIANT``, null where the table has none."""
+    return table.select(
+        (pl.col(name) if name in table.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in _VARIANT.items()
     )
 
 
@@ -214,13 +242,8 @@ def _category_and_method() -> pl.Expr:
     )
 
 
-def _runs(sequence: _Sequence) -> pl.DataFrame:
-    """One row per open kernel: its ``position``, and its surroundings.
-
-    ``before`` and ``after`` are the names around its run; the rest are facts on the kernel and
-    its run.
-    """
-    position = np.flatnonzero(sequence.names.is_open[sequence.name])
+def _surroundings(sequence: _Sequence, position: Ints) -> pl.DataFrame:
+    """One row per open kernel: its name, the names around its run, and facts on both."""
     group = sequence.group[position]
     follows = (np.diff(position, prepend=-2) == 1) & (np.diff(group, prepend=-1) == 0)
     run = np.cumsum(~follows) - 1
@@ -231,7 +254,7 @@ def _runs(sequence: _Sequence) -> pl.DataFrame:
     has_reduction[run[is_reduction]] = True
     return pl.DataFrame(
         {
-            "position": position,
+            "old": sequence.name[position],
             "before": sequence.neighbour(position[first], -1)[run],
             "after": sequence.neighbour(position[last], 1)[run],
             "is_reduction": is_reduction,
@@ -276,50 +299,39 @@ def _named_places(sequence: _Sequence, names: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _sampling(sequence: _Sequence) -> pl.DataFrame:
+def _sampling(sequence: _Sequence) -> _Decisions:
     position = np.flatnonzero(sequence.names.is_sampler[sequence.name])
     last_multiply = sequence.last_multiply[sequence.group[position]]
     behind = position[(last_multiply >= 0) & (position > last_multiply)]
-    return pl.DataFrame({"position": behind}).select(
-        "position",
-        category=pl.lit("sampling"),
-        method=pl.lit("context-sampling"),
-        pair=pl.lit(None, pl.Int64),
-    )
+    old, variant = _distinct(pl.DataFrame({"old": sequence.name[behind]}))
+    decided = old.with_columns(category=pl.lit("sampling"), method=pl.lit("context-sampling"))
+    return _Decisions(behind, variant, _variants(decided))
 
 
-def _pairs(sequence: _Sequence) -> pl.DataFrame:
+def _pairs(sequence: _Sequence) -> _Decisions:
     """Tie split-K reductions to the multiply just before them in the same step."""
     position = np.flatnonzero(sequence.names.is_splitk[sequence.name])
     before = sequence.neighbour(position, -1)
     is_multiply = np.append(sequence.categories.is_in(_MULTIPLIES).to_numpy(), False)
     paired = is_multiply[before]
-    return pl.DataFrame({"position": position[paired], "pair": before[paired]}).select(
-        "position",
-        category=pl.lit(None, pl.String),
-        method=pl.lit(None, pl.String),
-        pair=pl.col("pair").cast(pl.Int64),
-    )
+    position, before = position[paired], before[paired]
+    rows, variant = _distinct(pl.DataFrame({"old": sequence.name[position], "pair": before}))
+    return _Decisions(position, variant, _variants(rows))
 
 
 def _renamed(
-    placed: Placed, names: pl.DataFrame, decisions: pl.DataFrame
+    placed: Placed, names: pl.DataFrame, passes: Sequence[_Decisions]
 ) -> tuple[Placed, pl.DataFrame]:
-    """A new name for each distinct decision: old name, category, method and pair."""
+    """A new name for each variant; kernels that were decided get it."""
     name = placed.work["name"].to_numpy().copy()
-    position = decisions["position"].to_numpy()
-    decisions = decisions.with_columns(pl.Series("old", name[position], pl.Int32))
-    key = ["old", "category", "method", "pair"]
-    variants = decisions.select(key).unique().sort(key)
-    new = pl.int_range(names.height, names.height + pl.len(), dtype=pl.Int32).alias("new")
-    variants = variants.with_columns(new)
-    renamed = decisions.join(variants, on=key, how="left", nulls_equal=True, maintain_order="left")
-    name[position] = renamed["new"].to_numpy()
-    old = names[variants["old"]]
-    added = old.with_columns(
-        variants["category"].fill_null(old["category"]),
-        variants["method"].fill_null(old["method"]),
-        variants["pair"],
-    )
+    for decisions in passes:
+        name[decisions.position] = names.height + decisions.variant
+        old = names[decisions.variants["old"]]
+        added = old.with_columns(
+            decisions.variants["category"].fill_null(old["category"]),
+            decisions.variants["method"].fill_null(old["method"]),
+            decisions.variants["pair"],
+        )
+        names = pl.concat([names, added])
     work = placed.work.with_columns(pl.Series("name", name))
-    return replace(placed, work=work), pl.concat([names, added])
+    return replace(placed, work=work), names

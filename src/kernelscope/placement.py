@@ -140,11 +140,14 @@ def _place_piece(finder: StepFinder, numbering: _Numbering, rows: pl.DataFrame) 
     call = finder.calls(possible)
     group = finder.step_of_call[call] - np.int32(_LOWEST_STEP)
     group += np.asarray(numbering.device_of(possible) * finder.width, np.int32)
-    work = possible.select(
-        "start_ns",
-        "end_ns",
-        pl.Series("group", group, pl.Int32),
-        pl.Series("name", numbering.name_of(possible), pl.Int32),
+    # Copied out of the batch that Arrow delivered: it lives as long as any of its columns does.
+    work = pl.DataFrame(
+        {
+            "start_ns": possible["start_ns"].to_numpy(),
+            "end_ns": possible["end_ns"].to_numpy(),
+            "group": group,
+            "name": numbering.name_of(possible),
+        }
     )
     return _Piece(work, _distinct_calls(group, call), rows.height - possible.height)
 
@@ -163,7 +166,7 @@ def _gather(
     numbering: _Numbering,
     is_graph: npt.NDArray[np.bool_],
 ) -> Placed:
-    work = pl.concat([_no_work(), *(piece.work for piece in pieces)])
+    work = pl.concat([_no_work(), *(piece.work for piece in pieces)], rechunk=True)
     calls = pl.concat([_no_calls(), *(piece.calls for piece in pieces)]).unique()
     found = numbering.devices.number
     pairs = sorted(found)
