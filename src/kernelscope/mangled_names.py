@@ -34,6 +34,7 @@ _QUALIFIERS = {"K": " const", "V": " volatile", "r": " restrict"}
 _SOURCE_NAME = re.compile(r"[0-9]+")
 _LEADING = re.compile(r"_Z(?:N[KVr]*(?:St|L)?)?")
 _BASE36 = re.compile(r"([0-9A-Z]*)_")
+_LITERAL = re.compile(r"L[a-z]n?[0-9]+E")
 _LITERAL_VALUE = re.compile(r"(n?)([0-9a-f]*)E")
 
 
@@ -88,7 +89,7 @@ def _outline(symbol: str) -> str:
     leading = _LEADING.match(symbol)
     start = leading.end() if leading else 2
     path, end = _identifiers(symbol, start, together=True)
-    rest, _ = _identifiers(symbol, end, together=False)
+    rest, _ = _identifiers(_LITERAL.sub("", symbol[end:]), 0, together=False)
     return "::".join(path) + (f"<{', '.join(rest)}>" if path and rest else "")
 
 
@@ -102,7 +103,7 @@ def _identifiers(symbol: str, position: int, *, together: bool) -> tuple[list[st
     while (digits := find(symbol, position)) is not None:
         end = digits.end() + int(digits.group()[:6])
         word = symbol[digits.end() : end]
-        if word.isidentifier() and len(word) > 1 and not word.startswith("_GLOBAL__N_"):
+        if word.isidentifier() and not word.startswith("_GLOBAL__N_"):
             found.append(word)
         position = end if word.isidentifier() else digits.end()
     return found, position

@@ -10,9 +10,15 @@ from kernelscope.rules.matching import first_matches, matches_empty, pattern_err
 from kernelscope.rules.tables import TEXTS, Category, Rule
 
 
-def check_rules(rules: Sequence[Rule], categories: Sequence[Category]) -> None:
-    """Raise RuleError at the first rule that cannot stand; `rules` are in order of precedence."""
-    _check_ids(rules)
+def check_rules(
+    rules: Sequence[Rule], below: Sequence[Rule], categories: Sequence[Category]
+) -> None:
+    """Raise RuleError at the first of `rules` that cannot stand; both are in order of precedence.
+
+    `below` are rules that have been checked before and that `rules` are laid over: these may take names
+    from them, examples too.
+    """
+    _check_ids((*below, *rules))
     allowed = [category.name for category in categories if category.by_rule]
     for rule in rules:
         _check_category(rule, allowed, categories)

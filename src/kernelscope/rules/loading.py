@@ -29,10 +29,10 @@ def load_rules(path: str | os.PathLike[str] | None = None) -> RuleTable:
     """
     if path is None:
         return _built_in()
-    rules = (*_user_rules(Path(path)), *_built_in().rules)
-    table = RuleTable(_built_in().version, _built_in().categories, rules)
-    check_rules(table.rules, table.categories)
-    return table
+    below = _built_in()
+    rules = _user_rules(Path(path))
+    check_rules(rules, below.rules, below.categories)
+    return RuleTable(below.version, below.categories, (*rules, *below.rules))
 
 
 @cache
@@ -42,7 +42,7 @@ def _built_in() -> RuleTable:
         rule for part, name in zip(parts, _BUILT_IN, strict=True) for rule in _rules(part, name)
     ]
     categories = tuple(_categories())
-    check_rules(rules, categories)
+    check_rules(rules, (), categories)
     return RuleTable(str(parts[-1]["version"]), categories, tuple(rules))
 
 

@@ -77,7 +77,7 @@ def matches(text: pl.Series, pattern: str) -> pl.Series:
 def pattern_error(pattern: str) -> str:
     """Return why a pattern does not compile, or an empty string when it does."""
     try:
-        pl.Series([""]).str.contains(f"(?:{pattern})")
+        matches_empty(pattern)
     except pl.exceptions.ComputeError as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return lines[-1].removeprefix("error: ")
@@ -86,4 +86,4 @@ def pattern_error(pattern: str) -> str:
 
 def matches_empty(pattern: str) -> bool:
     """Return whether a pattern that compiles matches the empty text, and so every text."""
-    return bool(matches(pl.Series([""]), pattern)[0])
+    return bool(matches(pl.Series([""]), f"(?:{pattern})")[0])
