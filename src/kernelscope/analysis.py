@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import polars as pl
 
 from kernelscope.classification import classify_names
 from kernelscope.context import settle
+from kernelscope.inductor_sources import read_inductor_sources
 from kernelscope.kernel_names import name_texts
 from kernelscope.placement import REPLAY, Placed, place
 from kernelscope.rules import RuleTable, load_rules
@@ -41,6 +43,7 @@ def analyze(
     steps: Steps | None = None,
     rules: RuleTable | None = None,
     context: bool = True,
+    inductor_cache: str | os.PathLike[str] | None = None,
 ) -> Analysis:
     """Find the steps of a trace, put its kernels into them and classify the kernels.
 
@@ -49,23 +52,38 @@ def analyze(
         steps: the steps to use; by default those that :func:`kernelscope.split_steps` finds.
         rules: the rule table to use; by default the built-in one.
         context: whether surroundings decide what names cannot.
+        inductor_cache: a folder with Inductor's generated sources of the run, if it was kept.
 
     Raises:
         ExportError: the file is damaged.
+        SourcesNotFound: ``inductor_cache`` holds no generated kernels.
     """
     steps = steps or split_steps(trace)
     rules = rules or load_rules()
+    sources = None if inductor_cache is None else _sources(inductor_cache, rules)
     placed = place(trace, steps)
     names = _classified(trace, placed, rules)
     if context:
-        placed, names = settle(placed, names)
+        placed, names = settle(placed, names, sources)
     else:
         names = names.with_columns(pair=pl.lit(None, pl.Int64))
     return Analysis(steps, placed, _completed(names, rules), rules)
 
 
-def classify(trace: Trace, *, rules: RuleTable | None = None, context: bool = True) -> pl.DataFrame:
+def classify(
+    trace: Trace,
+    *,
+    rules: RuleTable | None = None,
+    context: bool = True,
+    inductor_cache: str | os.PathLike[str] | None = None,
+) -> pl.DataFrame:
     """Every kernel of a trace with its step and what it is.
+
+    Args:
+        trace: the capture.
+        rules: the rule table to use; by default the built-in one.
+        context: whether surroundings decide what names cannot.
+        inductor_cache: a folder with Inductor's generated sources of the run, if it was kept.
 
     Returns:
         One row per kernel, sorted by rank, step and start: ``rank`` (uint16), ``step`` (int32,
@@ -75,7 +93,7 @@ def classify(trace: Trace, *, rules: RuleTable | None = None, context: bool = Tr
     Raises:
         ExportError: the file is damaged.
     """
-    found = analyze(trace, rules=rules, context=context)
+    found = analyze(trace, rules=rules, context=context, inductor_cache=inductor_cache)
     work = found.placed.work
     columns = ["name", "short_name", "category", "family", "rule_id", "method", "pair"]
     return (
@@ -104,6 +122,20 @@ def _classified(trace: Trace, placed: Placed, rules: RuleTable) -> pl.DataFrame:
             _instead(is_replay, CUDA_GRAPH, "category"),
             _instead(is_replay, "graph_trace", "method"),
         )
+    )
+
+
+def _sources(folder: str | os.PathLike[str], rules: RuleTable) -> pl.DataFrame:
+    """What the run's sources make of each generated kernel (:data:`context.SOURCES`).
+
+    A kernel is classified as if its name had the operations that its source has.
+    """
+    found = read_inductor_sources(folder)
+    kind = pl.col("name").str.extract(r"^triton_([a-z]+)_fused").fill_null("poi")
+    spelled = pl.format("triton_{}_fused_{}_0", kind, pl.col("operations"))
+    texts = found.select(name=spelled, short_name=pl.lit(None, pl.String))
+    return found.select("name", "following").with_columns(
+        classify_names(texts, rules)["category"].alias("source")
     )
 
 

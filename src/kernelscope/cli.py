@@ -1,35 +1,31 @@
-"""The command line: parse, call the library, render, say what was written.
+"""The command line's entry: the group of commands, and how errors are told.
 
-Everything that can be tested without a command line is in the library. Heavy imports happen
-inside the commands, so that ``--help`` and ``--version`` answer at once.
+Commands parse, call the library, render, and say what was written; everything that can be
+tested without a command line is in the library. Heavy imports happen inside the commands, so
+that ``--help`` and ``--version`` answer at once.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from kernelscope.commands.categories import categories
+from kernelscope.commands.classify import classify
+from kernelscope.commands.rules import rules
+from kernelscope.commands.summarize import summarize
 from kernelscope.errors import KernelscopeError
-
-if TYPE_CHECKING:
-    from kernelscope.summary import Summary
-
-# Names, not imports: the table behind them needs polars. A test holds them equal to FORMATS.
-FORMATS = ("text", "json", "csv", "markdown", "parquet", "sqlite")
-BY = ("category", "family", "kernel")
-PHASES = ("decode", "prefill", "mixed", "trace")
 
 
 class _Group(click.Group):
     """Turns the package's errors into one line on standard error and exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        _show_what_can_be_shown()
         try:
             return super().invoke(ctx)
         except KernelscopeError as error:
@@ -50,68 +46,15 @@ def main() -> None:
     """
 
 
-@main.command()
-@click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
-@click.option("--phase", type=click.Choice(PHASES), help="Only this phase.")
-@click.option(
-    "--by",
-    type=click.Choice(BY),
-    default="category",
-    show_default=True,
-    help="What a row of the tables stands for.",
-)
-def summarize(
-    trace: Path, format_: str, output: Path | None, phase: str | None, by: str, *, force: bool
-) -> None:
-    """Summarize TRACE per phase: kernels per step, times, and shares per category.
-
-    TRACE is an nsys SQLite export (nsys export --type sqlite REPORT.nsys-rep), or the report
-    itself where nsys is on the path.
-
-    Example: kernelscope summarize trace.sqlite --phase decode --format json
-    """
-    from kernelscope.nsys import read_export
-    from kernelscope.rendering import BINARY_FORMATS, write_summary
-    from kernelscope.summary import summarize as summarize_trace
-
-    if format_ in BINARY_FORMATS and output is None:
-        raise click.UsageError(f"--format {format_} writes a binary file: give its name with -o.")
-    with _progress() as report:
-        summary = summarize_trace(read_export(trace, progress=report))
-    if phase is not None:
-        summary = summary.only(phase)
-    if output is None:
-        _print(summary, format_, by)
-    else:
-        write_summary(summary, output, format_, by=by, overwrite=force)
-        click.echo(f"wrote {output}", err=True)
+for _command in (summarize, classify, categories, rules):
+    main.add_command(_command)
 
 
-def _print(summary: Summary, format_: str, by: str) -> None:
-    """Text adapts to the terminal; every other form, and a pipe, is the same everywhere."""
-    from kernelscope.rendering import render
-
-    if format_ == "text" and sys.stdout.isatty():
-        from rich.console import Console
-
-        from kernelscope.rendering.text import print_summary
-
-        print_summary(summary, by, Console(highlight=False))
-        return
-    rendered = render(summary, format_, by=by)
-    click.echo(rendered, nl=False)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A bar on standard error once reading has taken a second, if someone is looking."""
-    from kernelscope.rendering.progress import ReadingProgress
-
-    with ReadingProgress() as progress:
-        yield progress.update
+def _show_what_can_be_shown() -> None:
+    """A character that the output's encoding lacks becomes "?" instead of a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _one_line(text: str) -> str:

@@ -3,19 +3,18 @@
 Each pass looks at the kernels of a step in launch order and decides only what the rules left
 open; every decision records its pass as the method:
 
+``inductor-source``
+    The sources of the run say what a generated kernel does; only if the caller has them.
 ``context-place``
     A generated kernel without operations in its name (``triton_poi_fused_0``) stands where,
     elsewhere in the trace, generated kernels with operations in their names stand, and those
-    agree on one category.
+    agree on one category. Of several in a row only the first stands there.
 ``context-norm``
     A generated reduction inside the model is the mean of a norm: Inductor reduces for nothing
     else between two matrix multiplies.
 ``context-rope``
     A generated pointwise kernel directly before the KV-cache write or attention, behind the QKV
     projection, applies the rotary embedding (and with it the scale of the QK-norm).
-``context-embedding``
-    A generated pointwise kernel at the start of a step, before the first norm, looks up the
-    embedding.
 ``context-pointwise``
     Any other generated pointwise kernel is elementwise, which is what "pointwise" says.
 ``context-sampling``
@@ -42,16 +41,20 @@ from kernelscope.placement import Placed
 from kernelscope.rules.tables import UNKNOWN
 
 METHODS = (
+    "inductor-source",
     "context-place",
     "context-norm",
     "context-rope",
-    "context-embedding",
     "context-pointwise",
     "context-sampling",
 )
 
 _GENERATED = r"^triton_(?:[a-z]+_)?fused"
 _REDUCTIONS = r"^triton_(?:red|per|mix)_"
+SOURCES = {"name": pl.String, "following": pl.String, "source": pl.String}
+
+# Arithmetic alone does not tell what a kernel is for: its place may.
+_UNTELLING = ("elementwise", "reduce", UNKNOWN)
 _MULTIPLIES = ("gemm", "gemv")
 _BEFORE_ROPE_ENDS = ("kv_cache", "attention")
 _SAMPLERS = r"(?i)arg_?max|softmax|distribution_|exponential|multinomial|RadixSort|topk|sort_"
@@ -61,13 +64,18 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def settle(placed: Placed, names: pl.DataFrame) -> tuple[Placed, pl.DataFrame]:
+def settle(
+    placed: Placed, names: pl.DataFrame, sources: pl.DataFrame | None = None
+) -> tuple[Placed, pl.DataFrame]:
     """Decide by context what the names left open.
 
     Args:
         placed: the kernels in their steps.
         names: one row per number in ``placed.work["name"]``: ``name``, ``category``, ``method``
             and any further columns.
+        sources: what the run's sources say of generated kernels: ``name``, ``following`` (name
+            of the generated kernel after it, null for the last of its graph), ``source``
+            (category).
 
     Returns:
         The same kernels, sorted by group and start, with a new ``name`` where their
@@ -80,7 +88,8 @@ def settle(placed: Placed, names: pl.DataFrame) -> tuple[Placed, pl.DataFrame]:
         return placed, names
     work = _in_launch_order(placed.work)
     sequence = _Sequence.of(work, names, open_names)
-    passes = (_generated(sequence, names), _sampling(sequence), _pairs(sequence))
+    sources = pl.DataFrame(schema=SOURCES) if sources is None else sources
+    passes = (_generated(sequence, names, sources), _sampling(sequence), _pairs(sequence))
     return _renamed(replace(placed, work=work), names, passes)
 
 
@@ -112,6 +121,7 @@ _VARIANT = {"old": pl.Int32, "category": pl.String, "method": pl.String, "pair":
 class _OpenNames:
     """Which names (rows of the names frame) each pass looks at."""
 
+    is_generated: Bools
     is_open: Bools
     is_reduction: Bools
     is_sampler: Bools
@@ -125,6 +135,7 @@ class _OpenNames:
 def _open_names(names: pl.DataFrame) -> _OpenNames:
     generated = pl.col("name").str.contains(_GENERATED)
     flags = names.select(
+        is_generated=generated,
         is_open=generated & (pl.col("category") == UNKNOWN),
         is_reduction=pl.col("name").str.contains(_REDUCTIONS),
         is_sampler=pl.col("name").str.contains(_SAMPLERS)
@@ -143,8 +154,8 @@ class _Sequence:
     name: npt.NDArray[np.int32]
     categories: pl.Series
     names: _OpenNames
-    first_multiply: Ints
-    """Position of the first multiply of each group; the end of the sequence if there is none."""
+    generated: Ints
+    """Positions of all generated kernels, ascending."""
     last_multiply: Ints
     """Position of the last multiply of each group; -1 if there is none."""
 
@@ -154,18 +165,24 @@ class _Sequence:
         is_multiply = names["category"].is_in(_MULTIPLIES).to_numpy()
         at = np.flatnonzero(is_multiply[name])
         groups = int(group.max(initial=-1)) + 1
-        first, last = np.full(groups, group.size), np.full(groups, -1)
+        last = np.full(groups, -1)
         last[group[at]] = at
-        first[group[at[::-1]]] = at[::-1]
-        return cls(group, name, names["category"], open_names, first, last)
+        generated = np.flatnonzero(open_names.is_generated[name])
+        return cls(group, name, names["category"], open_names, generated, last)
 
-    def neighbour(self, position: Ints, offset: int) -> npt.NDArray[np.int32]:
+    def neighbour(self, position: Ints, offset: int | Ints) -> npt.NDArray[np.int32]:
         """Name of the kernel that many places on in the same step, or -1."""
         other = position + offset
         inside = (other >= 0) & (other < self.group.size)
         other = np.where(inside, other, position)
         same = inside & (self.group[other] == self.group[position])
         return np.where(same, self.name[other], np.int32(-1))
+
+    def following_generated(self, position: Ints) -> npt.NDArray[np.int32]:
+        """Name of the next generated kernel in the same step, or -1."""
+        at = np.searchsorted(self.generated, position, side="right")
+        there = np.append(self.generated, self.group.size)[at]
+        return self.neighbour(position, there - position)
 
     def category(self, name: str) -> pl.Expr:
         """The category behind a column of names; null where the name is -1."""
@@ -174,7 +191,7 @@ class _Sequence:
         )
 
 
-def _generated(sequence: _Sequence, names: pl.DataFrame) -> _Decisions:
+def _generated(sequence: _Sequence, names: pl.DataFrame, sources: pl.DataFrame) -> _Decisions:
     """Decide generated kernels without operations in their names.
 
     A run of such kernels is looked at as one, with its decided neighbours on both sides.
@@ -192,10 +209,38 @@ def _generated(sequence: _Sequence, names: pl.DataFrame) -> _Decisions:
             nulls_equal=True,
             maintain_order="left",
         )
+        .pipe(_with_source, names["name"], sources)
         .with_columns(_category_and_method())
         .unnest("decision")
     )
     return _Decisions(position, variant, _variants(decided))
+
+
+def _with_source(
+    surroundings: pl.DataFrame, texts: pl.Series, sources: pl.DataFrame
+) -> pl.DataFrame:
+    """Add ``source``, what the sources say of a kernel by its name and its successor's.
+
+    A successor in the step may belong to another graph, so a kernel that ends its graph is looked
+    up without one. Definitions that disagree decide nothing.
+    """
+    agreed = sources.group_by("name", "following").agg(source=pl.col("source").unique())
+    agreed = agreed.filter(pl.col("source").list.len() == 1).explode("source")
+    last = agreed.filter(pl.col("following").is_null()).select("name", source_as_last="source")
+    named = surroundings.with_columns(
+        texts.gather(surroundings["old"]).alias("name"),
+        texts.gather(surroundings["following"].replace(-1, None)).alias("following_name"),
+    )
+    return (
+        named.join(
+            agreed.rename({"following": "following_name"}),
+            on=["name", "following_name"],
+            how="left",
+            maintain_order="left",
+        )
+        .join(last, on="name", how="left", maintain_order="left")
+        .with_columns(source=pl.coalesce("source", "source_as_last"))
+    )
 
 
 def _distinct(rows: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
@@ -220,23 +265,22 @@ def _category_and_method() -> pl.Expr:
     ends_in_rope = pl.col("after_category").is_in(_BEFORE_ROPE_ENDS) & pl.col(
         "before_category"
     ).is_in(_MULTIPLIES)
-    opens_step = pl.col("opens_step") & pl.col("has_reduction")
 
     def decision(category: pl.Expr | str, method: str) -> pl.Expr:
         chosen = pl.lit(category) if isinstance(category, str) else category
         return pl.struct(category=chosen, method=pl.lit(method))
 
     return (
-        pl.when(reduction & pl.col("behind_lm_head").not_())
+        pl.when(pl.col("source").is_not_null() & pl.col("source").is_in(_UNTELLING).not_())
+        .then(decision(pl.col("source"), "inductor-source"))
+        .when(reduction & pl.col("behind_lm_head").not_())
         .then(decision("norm", "context-norm"))
         .when(reduction)
         .then(decision("sampling", "context-sampling"))
-        .when(pl.col("place").is_not_null() & pl.col("has_reduction").not_())
+        .when(pl.col("place").is_not_null() & pl.col("has_reduction").not_() & pl.col("is_first"))
         .then(decision(pl.col("place"), "context-place"))
         .when(ends_in_rope)
         .then(decision("rope", "context-rope"))
-        .when(opens_step)
-        .then(decision("embedding", "context-embedding"))
         .otherwise(decision("elementwise", "context-pointwise"))
         .alias("decision")
     )
@@ -257,9 +301,10 @@ def _surroundings(sequence: _Sequence, position: Ints) -> pl.DataFrame:
             "old": sequence.name[position],
             "before": sequence.neighbour(position[first], -1)[run],
             "after": sequence.neighbour(position[last], 1)[run],
+            "is_first": ~follows,
             "is_reduction": is_reduction,
             "has_reduction": has_reduction[run],
-            "opens_step": position < sequence.first_multiply[group],
+            "following": sequence.following_generated(position),
             "behind_lm_head": position > sequence.last_multiply[group],
         }
     )

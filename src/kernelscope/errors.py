@@ -8,6 +8,8 @@
     │   ├── MissingTable     a table or column without which there is no result
     │   └── NoKernels        a good export that holds no GPU kernels to look at
     ├── PhaseNotFound        the phase asked for has no complete step
+    ├── UnknownKernels       more of a phase is unknown than was allowed
+    ├── SourcesNotFound      a folder without Inductor's generated kernels
     ├── RuleError            a rules file that cannot be used
     └── OutputError          a result that cannot be written where it was asked for
 
@@ -48,6 +50,14 @@ class NoKernels(ExportError):
 
 class PhaseNotFound(KernelscopeError):
     """The trace has no complete step of the phase that was asked for."""
+
+
+class UnknownKernels(KernelscopeError):
+    """Kernels that nothing decides take more of a phase than was allowed."""
+
+
+class SourcesNotFound(KernelscopeError):
+    """A folder was given that holds no kernels that Inductor generated."""
 
 
 class RuleError(KernelscopeError):

@@ -6,16 +6,16 @@ Three texts are made of each name, and rules look at exactly one of them (see `n
     The function's own name, without return type, namespaces, template arguments and parameter list:
     `kernel` for `std::enable_if<...>::type internal::gemvx::kernel<...>(...)`.
 `full`
-    The demangled name with differences between demanglers taken out: c++filt prints `4`, `true`, `4ul`,
-    `T*` where Nsight Systems prints `(int)4`, `(bool)1`, `(unsigned long)4`, `T *`. Both become the
-    former, without integer suffix, and anonymous namespaces are dropped.
+    The demangled name with differences between demanglers taken out: c++filt prints `4`, `true`,
+    `4ul`, `T*` where Nsight Systems prints `(int)4`, `(bool)1`, `(unsigned long)4`, `T *`. Both
+    become the former, without integer suffix, and anonymous namespaces are dropped.
 `inductor`
-    For the Triton kernels that Inductor generates, the kind of kernel and the operations fused into it,
-    separated by spaces: `poi mul silu slice`. Null for all other names.
+    For the Triton kernels that Inductor generates, the kind of kernel and the operations fused
+    into it, separated by spaces: `poi mul silu slice`. Null for all other names.
 
-Work over many names is done in polars expressions; only mangled names (`_Z...`) are read one by one. No
-more than `MAX_LENGTH` characters of a name are looked at, so that a name of megabytes costs no more than
-a long one.
+Work over many names is done in polars expressions; only mangled names (`_Z...`) are read one by
+one. No more than `MAX_LENGTH` characters of a name are looked at, so that a name of megabytes
+costs no more than a long one.
 """
 
 import tomllib
@@ -56,10 +56,10 @@ _INDUCTOR = r"^triton_(?:([a-z]{2,3})_)?fused(_.*?)??(?:_[0-9]+)?$"
 
 
 def name_texts(names: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns `base`, `full` and `inductor` (String, nullable), one row per row of `names`.
+    """Return the columns `base`, `full` and `inductor` (String, nullable), in the order of `names`.
 
-    `names` has the String columns `name` and `short_name`, both nullable. The full name decides; the
-    short one stands in where the full one is missing.
+    `names` has the String columns `name` and `short_name`, both nullable. The full name decides;
+    the short one stands in where the full one is missing.
     """
     texts = names.select(
         pl.coalesce(pl.col("name"), pl.col("short_name")).str.slice(0, MAX_LENGTH).alias("name")
@@ -94,8 +94,8 @@ def normalised(name: pl.Expr) -> pl.Expr:
 def operations(name: pl.Expr) -> pl.Expr:
     """Return the expression of an Inductor kernel's kind and operations, null for other names.
 
-    Known operations are found by longest match, so `fused_add_rms_norm` is one operation and not `add`;
-    a word that is in no known operation stands for itself.
+    Known operations are found by longest match, so `fused_add_rms_norm` is one operation and not
+    `add`; a word that is in no known operation stands for itself.
     """
     parts = name.str.extract_groups(_INDUCTOR)
     listed = (
@@ -129,7 +129,7 @@ def _operation_pattern() -> str:
 
 @cache
 def operation_names() -> tuple[str, ...]:
-    """Return the names of the ATen and custom operations that can stand in Inductor kernel names."""
+    """Return the ATen and custom operations that can stand in Inductor kernel names."""
     text = resources.files("kernelscope.rules").joinpath("operations.toml").read_text("utf-8")
     groups: dict[str, list[str]] = tomllib.loads(text)["operations"]
     return tuple(word for words in groups.values() for word in words)
@@ -145,7 +145,7 @@ def _demangled(name: pl.Expr) -> pl.Expr:
 
 
 def _base_names(full: pl.Series) -> pl.Series:
-    """Return the base names of normalised full names, by brackets only where a pattern is not enough."""
+    """Return the base names of normalised names, counting brackets only where that is needed."""
     easy = full.str.extract(_PLAIN).fill_null(full.str.extract(_VOID_TEMPLATE))
     hard = easy.is_null() & full.is_not_null()
     if hard.any():

@@ -14,6 +14,8 @@ from kernelscope.steps import Steps
 from kernelscope.trace import Trace
 
 _KEYS = ("rank", "step")
+# CUPTI's number for copies from host to host, which no GPU makes.
+_WITHIN_HOST = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,7 @@ class Measured:
             ``launch_calls`` (calls with work on the GPU), ``graph_launches`` (those among them
             that launch a graph) and ``launch_calls_made`` (kernel and graph launches seen on
             the CPU, with or without work on the GPU).
-        memory: one row per (step, kind): ``kind`` ("copy" or "set"), ``operations``,
+        memory: one row per (rank, step, kind): ``kind`` ("copy" or "set"), ``operations``,
             ``memory_ns``, ``bytes``.
         impossible: kernels left out because their times cannot be.
     """
@@ -58,7 +60,7 @@ def measure(trace: Trace, steps: Steps, placed: Placed) -> Measured:
         ranks=placed.ranks.join(totals, on="rank", how="left", maintain_order="left"),
         by_name=by_name,
         by_step=_by_step(placed, by_name, steps.launches),
-        memory=_memory(trace, steps),
+        memory=_memory(trace, steps, placed.ranks),
         impossible=placed.impossible,
     )
 
@@ -114,16 +116,18 @@ def _by_step(placed: Placed, by_name: pl.DataFrame, launches: pl.DataFrame) -> p
     )
 
 
-def _memory(trace: Trace, steps: Steps) -> pl.DataFrame:
+def _memory(trace: Trace, steps: Steps, ranks: pl.DataFrame) -> pl.DataFrame:
     """Copies and sets per step; they are GPU work, but not kernels."""
     add_up = partial(_memory_piece, StepFinder.of(steps))
-    columns = ["start_ns", "end_ns", "process", "correlation_id", "bytes"]
+    columns = ["start_ns", "end_ns", "process", "device", "correlation_id", "bytes"]
     totals = [
         piece.with_columns(kind=pl.lit(kind))
-        for table, kind in (("copies", "copy"), ("sets", "set"))
-        for piece in trace.map_rows(table, columns, add_up)
+        for table, kind, more in (("copies", "copy", ["copy_kind"]), ("sets", "set", []))
+        for piece in trace.map_rows(table, [*columns, *more], add_up)
     ]
     schema = {
+        "process": pl.Int64,
+        "device": pl.Int32,
         "step": pl.Int32,
         "operations": pl.Int64,
         "memory_ns": pl.Int64,
@@ -132,17 +136,21 @@ def _memory(trace: Trace, steps: Steps) -> pl.DataFrame:
     }
     return (
         pl.concat([pl.DataFrame(schema=schema), *totals])
-        .group_by("step", "kind")
+        .group_by("process", "device", "step", "kind")
         .agg(pl.col("operations", "memory_ns", "bytes").sum())
-        .sort("step", "kind")
+        .join(ranks, on=["process", "device"], how="left")
+        .select(*_KEYS, "kind", "operations", "memory_ns", "bytes")
+        .sort(*_KEYS, "kind")
     )
 
 
 def _memory_piece(finder: StepFinder, rows: pl.DataFrame) -> pl.DataFrame:
     possible = possible_rows(rows)
+    if "copy_kind" in rows.columns:
+        possible = possible.filter(pl.col("copy_kind").ne_missing(_WITHIN_HOST))
     return (
         possible.with_columns(pl.Series("step", finder.steps(possible)))
-        .group_by("step")
+        .group_by("process", "device", "step")
         .agg(
             operations=pl.len().cast(pl.Int64),
             memory_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),

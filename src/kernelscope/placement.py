@@ -63,7 +63,12 @@ def place(trace: Trace, steps: Steps) -> Placed:
     finder = StepFinder.of(steps)
     put = partial(_place_piece, finder, numbering)
     pieces = trace.map_rows("kernels", [*_COLUMNS, "name_id"], put)
-    pieces += trace.map_rows("graph_replays", _COLUMNS, put)
+    recorded = np.unique(np.concatenate([[-1], *(piece.calls["call"] for piece in pieces)]))
+
+    def put_replays(rows: pl.DataFrame) -> _Piece:
+        return put(_without_recorded(finder, recorded, rows))
+
+    pieces += trace.map_rows("graph_replays", _COLUMNS, put_replays)
     return _gather(pieces, finder, numbering, steps.launches["is_graph"].to_numpy())
 
 
@@ -150,6 +155,12 @@ def _place_piece(finder: StepFinder, numbering: _Numbering, rows: pl.DataFrame) 
         }
     )
     return _Piece(work, _distinct_calls(group, call), rows.height - possible.height)
+
+
+def _without_recorded(finder: StepFinder, recorded: Int32s, rows: pl.DataFrame) -> pl.DataFrame:
+    """Replays without those of calls whose kernels were recorded: their time is counted there."""
+    call = finder.calls(rows)
+    return rows.filter(~(np.isin(call, recorded) & (call >= 0)))
 
 
 def _distinct_calls(group: Int32s, call: Int32s) -> pl.DataFrame:

@@ -39,7 +39,7 @@ _WINDOW_END_SLACK_NS = 1_000
 _PAUSE_FACTOR = 10
 _PAUSE_MIN_WALLS = 3
 
-_SHAPE = ["rank", "phase", "context_requests", "context_tokens", "generation_requests"]
+_SHAPE = ["rank", "thread", "phase", "context_requests", "context_tokens", "generation_requests"]
 
 
 def build_step_table(info: TraceInfo, steps: Steps, measured: Measured) -> pl.DataFrame:
@@ -152,8 +152,9 @@ def _is_cut(info: TraceInfo) -> pl.Expr:
     )
     lost_launches = pl.col("launch_calls_made") > pl.col("launch_calls").sum().over("step")
     work = pl.col("kernels") + pl.col("replays")
-    others = pl.len().over(_SHAPE) - 1
-    fewest_other = work.bottom_k(2).max().over(_SHAPE)
+    recorded = pl.when(work > 0).then(work)
+    others = recorded.count().over(_SHAPE) - 1
+    fewest_other = recorded.bottom_k(2).max().over(_SHAPE)
     is_short = (others > 0) & (work < fewest_other)
     return is_open.fill_null(value=False) | lost_launches | is_short
 

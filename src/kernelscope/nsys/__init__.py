@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from kernelscope.errors import NotAnExport
+from kernelscope.errors import ExportError, NotAnExport
 from kernelscope.nsys import files, schema
 from kernelscope.nsys.checks import check_has_gpu_work
 from kernelscope.nsys.database import open_database
@@ -38,7 +38,12 @@ def read_export(path: str | os.PathLike[str], *, progress: Progress | None = Non
     path = Path(path)
     if files.is_report(path):
         exported = export_report(path)
-        trace = read_export(exported.path, progress=progress)
+        try:
+            trace = read_export(exported.path, progress=progress)
+        except ExportError as error:
+            # The reader knows the report, not its temporary export.
+            told = error.message.replace(str(exported.path), str(path))
+            raise type(error)(told, hint=error.hint) from error
         source = ReportSource(trace.source, exported)
         return replace(trace, info=replace(trace.info, path=str(path)), source=source)
     database = open_database(path)

@@ -138,5 +138,5 @@ def _diagnostics(database: Database) -> str:
     rows = database.rows(
         "SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3) LIMIT 3"
     )
-    texts = [" ".join(str(text).split())[:160] for (text,) in rows]
+    texts = [" ".join(str(text).split())[:160].rstrip(".") for (text,) in rows]
     return f" nsys recorded: {'; '.join(texts)}." if texts else ""

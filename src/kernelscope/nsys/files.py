@@ -6,6 +6,7 @@ read, so the plain cases are explained here.
 
 from __future__ import annotations
 
+import shlex
 import stat
 from pathlib import Path
 
@@ -15,11 +16,13 @@ _HEADER_BYTES = 100
 _SQLITE_MAGIC = b"SQLite format 3\0"
 # Write and read version of the file format; 2 means a write-ahead log.
 _WAL_VERSIONS = b"\x02\x02"
-_EXPORT_HINT = "Export the report: nsys export --type sqlite -o {stem}.sqlite {name}"
+_SUFFIXES = {"sqlite": "sqlite", "report": "nsys-rep"}
+_EXPORT_COMMAND = "nsys export --type sqlite -o {sqlite} {name}"
+_EXPORT_HINT = f"Export the report: {_EXPORT_COMMAND}"
 
 _IMPORT_HINT = (
-    "Import it first (QdstrmImporter -i {name} -o {stem}.nsys-rep), then: "
-    "nsys export --type sqlite -o {stem}.sqlite {stem}.nsys-rep"
+    "Import it first (QdstrmImporter -i {name} -o {report}), then: "
+    "nsys export --type sqlite -o {sqlite} {report}"
 )
 
 REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
@@ -61,12 +64,25 @@ def check_is_sqlite(path: Path) -> None:
         )
     for magic, kind, hint in _OTHER_FILES:
         if header.startswith(magic):
-            advice = hint.format(name=path.name, stem=path.stem)
+            advice = hint.format_map(_names(path))
             raise NotAnExport(f"{path} is {kind}.", hint=advice)
     raise NotAnExport(
         f"{path} is not an SQLite file (it begins with {header[:16]!r}).",
         hint="Give the SQLite export of an nsys report: nsys export --type sqlite REPORT.nsys-rep",
     )
+
+
+def export_command(report: Path) -> str:
+    """The command line that exports a report, to be pasted into a shell."""
+    return _EXPORT_COMMAND.format_map(_names(report))
+
+
+def _names(path: Path) -> dict[str, str]:
+    """The file's name and what to call what is made of it, quoted for a shell."""
+    made = {key: f"{path.stem}.{suffix}" for key, suffix in _SUFFIXES.items()}
+    # A file with the wrong suffix must not be told to overwrite itself.
+    made = {key: f"new-{name}" if name == path.name else name for key, name in made.items()}
+    return {key: shlex.quote(name) for key, name in {**made, "name": path.name}.items()}
 
 
 def is_report(path: Path) -> bool:

@@ -6,12 +6,20 @@ and host names. Only the keys named here are read.
 
 from __future__ import annotations
 
-from kernelscope.nsys.database import Database
+from collections.abc import Mapping
+from typing import TypeGuard
+
+from kernelscope.nsys.database import Database, placeholders
 from kernelscope.nsys.schema import NVTX, STRINGS, find, has_column, quote
 from kernelscope.trace import Gpu, TraceInfo
 
 SUPPORTED_MAJOR = 3
-_VERSION_KEYS = ("EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
+_EXPORT_KEYS = (
+    "EXPORT_PRODUCT_VERSION",
+    "EXPORT_SCHEMA_VERSION",
+    "EXPORT_CONFIG_TIME_SHIFT",
+    "EXPORT_PARAM_TIME_SHIFT",
+)
 _GRAPH_MODE_KEY = "CUDA_GRAPH_TRACE_OPTIONS:MODE"
 _GPU_COLUMNS = (
     "name",
@@ -25,14 +33,14 @@ _GPU_COLUMNS = (
 
 def read_info(database: Database) -> TraceInfo:
     """Versions, GPUs, processes and capture options of an export."""
-    versions = _versions(database)
-    schema = versions.get("EXPORT_SCHEMA_VERSION")
+    facts = _export_facts(database)
+    schema = facts.get("EXPORT_SCHEMA_VERSION")
     return TraceInfo(
         path=str(database.path),
-        exporter=versions.get("EXPORT_PRODUCT_VERSION"),
+        exporter=facts.get("EXPORT_PRODUCT_VERSION"),
         schema=schema,
         graph_trace=_graph_trace(database),
-        window_end_ns=_window_end_ns(database),
+        window_end_ns=_window_end_ns(database, facts),
         gpus=_gpus(database),
         gpu_of_device=_gpu_of_device(database),
         process_names=_process_names(database),
@@ -40,11 +48,13 @@ def read_info(database: Database) -> TraceInfo:
     )
 
 
-def _versions(database: Database) -> dict[str, str]:
+def _export_facts(database: Database) -> dict[str, str]:
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         if has_column(database, table, "value"):
             rows = database.rows(
-                f"SELECT name, value FROM {table} WHERE name IN (?, ?)", *_VERSION_KEYS
+                f"SELECT name, value FROM {table} WHERE value IS NOT NULL"
+                f" AND name IN ({placeholders(_EXPORT_KEYS)})",
+                *_EXPORT_KEYS,
             )
             return {name: str(value) for name, value in rows}
     return {}
@@ -62,11 +72,19 @@ def _graph_trace(database: Database) -> str:
     return modes.pop() if modes in ({"node"}, {"graph"}) else "unknown"
 
 
-def _window_end_ns(database: Database) -> int | None:
+def _window_end_ns(database: Database, facts: Mapping[str, str]) -> int | None:
+    """The end of the capture on the clock of its events, which ``--ts-normalize`` shifts."""
     if not has_column(database, "ANALYSIS_DETAILS", "duration"):
         return None
     ((duration,),) = database.rows("SELECT max(duration) FROM ANALYSIS_DETAILS")
-    return duration if isinstance(duration, int) else None
+    if not isinstance(duration, int):
+        return None
+    shifts = (facts.get("EXPORT_CONFIG_TIME_SHIFT"), facts.get("EXPORT_PARAM_TIME_SHIFT"))
+    return duration + next((int(ns) for ns in shifts if _is_number(ns) and int(ns)), 0)
+
+
+def _is_number(text: str | None) -> TypeGuard[str]:
+    return text is not None and text.removeprefix("-").isdecimal()
 
 
 def _gpus(database: Database) -> tuple[Gpu, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TypeVar
 import polars as pl
 
 from kernelscope.errors import NotAnExport
+from kernelscope.nsys import files
 from kernelscope.trace import Source
 
 T = TypeVar("T")
@@ -21,10 +23,17 @@ _LOG_LINES = 3
 
 @dataclass(frozen=True)
 class ExportedReport:
-    """A temporary export; the folder is removed with this object."""
+    """A temporary export, alone in its folder; the folder is removed with this object."""
 
-    folder: tempfile.TemporaryDirectory[str]
     path: Path
+
+    @classmethod
+    def reserve(cls, name: str) -> ExportedReport:
+        """A place for an export in a new folder."""
+        folder = Path(tempfile.mkdtemp(prefix="kernelscope-"))
+        reserved = cls(folder / name)
+        weakref.finalize(reserved, shutil.rmtree, folder, ignore_errors=True)
+        return reserved
 
 
 @dataclass(frozen=True)
@@ -56,27 +65,32 @@ def export_report(report: Path) -> ExportedReport:
         NotAnExport: nsys is not on the path, or its export failed.
     """
     nsys = shutil.which("nsys")
-    by_hand = f"nsys export --type sqlite -o {report.stem}.sqlite {report.name}"
+    by_hand = files.export_command(report)
     if nsys is None:
         raise NotAnExport(
             f"{report} is an nsys report (.nsys-rep), and nsys is not on the path to export it.",
             hint=f"Run where nsys is: {by_hand}",
         )
-    folder = tempfile.TemporaryDirectory(prefix="kernelscope-")
-    target = Path(folder.name) / f"{report.stem}.sqlite"
-    command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(report)]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    if done.returncode != 0 or not target.exists():
+    exported = ExportedReport.reserve(f"{report.stem}.sqlite")
+    command = [nsys, "export", "--type", "sqlite", "--output", str(exported.path), str(report)]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except OSError as error:
+        raise NotAnExport(
+            f"{report} is an nsys report (.nsys-rep), and {nsys} cannot be run: {error.strerror}.",
+            hint=f"Run where nsys works: {by_hand}",
+        ) from error
+    if done.returncode != 0 or not exported.path.exists():
         log = " / ".join((done.stdout + done.stderr).strip().splitlines()[-_LOG_LINES:])
         raise NotAnExport(
             f"nsys could not export {report} (exit code {done.returncode}): {log}",
             hint=f"Try it by hand, with an nsys as new as the one that captured: {by_hand}",
         )
-    return ExportedReport(folder, target)
+    return exported

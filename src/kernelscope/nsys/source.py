@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, TypeVar
 
 import polars as pl
@@ -115,8 +116,8 @@ class NsysSource:
         label = "COALESCE(n.text, s.value, '')" if by_id else "COALESCE(n.text, '')"
         join = "LEFT JOIN StringIds s ON n.text IS NULL AND s.id = n.textId" if by_id else ""
         return self.database.rows(
-            f'SELECT n.start, n."end", COALESCE(n.globalTid, 0) & ~0xFFFFFF, COALESCE(n.globalTid, 0),'
-            f" {label} AS label FROM NVTX_EVENTS n {join}"
+            f'SELECT n.start, n."end", COALESCE(n.globalTid, 0) & ~0xFFFFFF,'
+            f" COALESCE(n.globalTid, 0), {label} AS label FROM NVTX_EVENTS n {join}"
             f" WHERE n.eventType IN {_RANGE_TYPES} AND n.start IS NOT NULL"
             f' AND (n."end" IS NULL OR n."end" >= n.start)'
             f" AND substr(label, 1, ?) = ? ORDER BY n.start",
@@ -154,8 +155,11 @@ class _Counter:
         self._progress = progress
         self._total = sum(piece.rows for piece in pieces)
         self._done = 0
+        self._lock = Lock()
 
     def advance(self, piece: _Piece) -> None:
-        self._done += piece.rows
+        with self._lock:
+            self._done += piece.rows
+            done = self._done
         if self._progress:
-            self._progress(self._done, self._total)
+            self._progress(done, self._total)

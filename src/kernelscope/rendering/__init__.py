@@ -58,11 +58,13 @@ def write_summary(
 
     Raises:
         KeyError: there is no such format or kind of row.
-        OutputError: the file exists and ``overwrite`` is false, or it cannot be written.
+        OutputError: the file exists and ``overwrite`` is false, it is the trace itself, or it
+            cannot be written.
     """
     path = Path(path)
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists.", hint="Choose another name, or overwrite with --force.")
+    _check_may_be_replaced(path, summary)
     rendered = render(summary, format, by=by)
     data = rendered.encode() if isinstance(rendered, str) else rendered
     try:
@@ -72,6 +74,14 @@ def write_summary(
             f"{path} cannot be written: {error.strerror or error}.",
             hint="Choose a folder that exists and has room.",
         ) from error
+
+
+def _check_may_be_replaced(path: Path, summary: Summary) -> None:
+    trace = Path(summary.info.path)
+    if path.exists() and trace.exists() and path.samefile(trace):
+        raise OutputError(f"{path} is the trace itself.", hint="Choose another name.")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{path} is not a regular file.", hint="Choose another name.")
 
 
 def _write_beside_then_rename(path: Path, data: bytes) -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 
+import polars as pl
+
 from kernelscope import interop
+from kernelscope.rendering import wording
 from kernelscope.summary.model import Summary
 
 
 def render_json(summary: Summary, by: str) -> str:
     """Everything, with the documented keys. Numbers that do not exist are null."""
-    return json.dumps(summary.to_dict(by), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(summary.to_dict(by), indent=2, ensure_ascii=False, allow_nan=False)
+    # JSON's own escapes keep the value and leave a terminal nothing to act on.
+    shown = (json.dumps(c)[1:-1] if c != "\n" and wording.is_control(c) else c for c in text)
+    return "".join(shown) + "\n"
 
 
 def render_csv(summary: Summary, by: str) -> str:
-    """One of the tables, with a header line."""
-    return summary.table(by).write_csv()
+    """One of the tables, with a header line; control characters are replaced, as in a report."""
+    cleaned = pl.col(pl.String).map_elements(wording.clean, return_dtype=pl.String)
+    return summary.table(by).with_columns(cleaned).write_csv()
 
 
 def render_parquet(summary: Summary, by: str) -> bytes:

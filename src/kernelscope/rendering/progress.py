@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from threading import Lock
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,7 @@ class ReadingProgress:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._began = time.monotonic()
+        self._lock = Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -35,10 +37,11 @@ class ReadingProgress:
 
     def update(self, done: int, expected: int) -> None:
         """Tell how far reading is; called from reading threads."""
-        if self._progress is None:
-            if not self._console.is_terminal or time.monotonic() - self._began < _SILENT_S:
-                return
-            self._start(expected)
+        with self._lock:
+            if self._progress is None:
+                if not self._console.is_terminal or time.monotonic() - self._began < _SILENT_S:
+                    return
+                self._start(expected)
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, total=expected)
 

@@ -19,6 +19,7 @@ _BAR = "█"
 _BAR_PARTS = " ▏▎▍▌▋▊▉"
 _PLAIN_WIDTH = 100
 _MOST_KERNELS = 30
+_FACT_PADDING = 2
 _PHASE_COLUMNS = {
     "category": ["category"],
     "family": ["family"],
@@ -44,7 +45,7 @@ def _parts(summary: Summary, by: str, console: Console) -> Iterator[RenderableTy
     for phase in summary.phases:
         yield Text()
         yield Text(wording.phase_title(summary, phase), style="bold")
-        yield _facts(phase)
+        yield _facts(phase, console)
         yield _rows(summary, phase, by, console)
     yield from _left_out(summary)
     yield from _warnings(summary)
@@ -62,13 +63,16 @@ def _header(summary: Summary) -> Iterator[Text]:
     )
 
 
-def _facts(phase: PhaseSummary) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(style="dim", overflow="ellipsis", no_wrap=True)
-    for what, value, meaning in wording.facts(phase):
-        table.add_row(f"  {what}", value, meaning)
+def _facts(phase: PhaseSummary, console: Console) -> Table:
+    """What, value and meaning; only the meaning gives way in a narrow terminal."""
+    rows = [(f"  {what}", value, meaning) for what, value, meaning in wording.facts(phase)]
+    used = sum(max(map(len, column)) for column in list(zip(*rows, strict=True))[:2])
+    room = console.width - used - 3 * _FACT_PADDING
+    table = Table.grid(padding=(0, _FACT_PADDING))
+    for style in ("cyan", "", "dim"):
+        table.add_column(style=style, no_wrap=True)
+    for what, value, meaning in rows:
+        table.add_row(what, value, Text(wording.clean(meaning, max(room, 1))))
     return table
 
 

@@ -14,38 +14,48 @@ _RECORDED = {"node": "each kernel inside recorded", "graph": "recorded as a whol
 
 def clean(text: str, width: int | None = None) -> str:
     """Text from a trace, safe for a terminal or a page: one line, no control characters."""
-    shown = "".join("\N{REPLACEMENT CHARACTER}" if _is_control(c) else c for c in text)
+    shown = "".join("\N{REPLACEMENT CHARACTER}" if is_control(c) else c for c in text)
     if width is not None and len(shown) > width:
         return shown[: width - 1] + "…"
     return shown
 
 
-def _is_control(character: str) -> bool:
+def is_control(character: str) -> bool:
+    """Whether a terminal may act on a character instead of showing it."""
     return unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Cs")
 
 
 def count(value: float) -> str:
-    """``1,023``, or ``15.4`` where a mean is not whole."""
+    """``1,023``, or ``15.4`` where a mean is not whole; ``0`` only for none at all."""
+    if 0 < value < 0.05:
+        return "<0.1"
     return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
 
 
 def milliseconds(value: float | None) -> str:
-    """Three or more significant digits, always in ms; a dash for what does not exist."""
+    """Always in ms, to the microsecond at least; a dash for what does not exist."""
     if value is None:
         return "–"
+    if 0 < value < 0.0005:
+        return "<0.001"
     digits = next(digits for limit, digits in _DIGITS if value < limit)
     return f"{value:,.{digits}f}"
 
 
 def share(value: float, *, is_lower_bound: bool = False) -> str:
-    """A percentage; never 0.0 % or 100.0 % unless it is exactly that."""
+    """A percentage; never 0.0 % or 100.0 % unless it is exactly that.
+
+    A lower bound is worded so that it holds whatever the true value: ``> 0 %``, not ``<0.1 %``.
+    """
     text = f"{value:.1%}"
     if text == "0.0%" and value > 0:
         text = "<0.1%"
     elif text == "100.0%" and value < 1:
         text = ">99.9%"
     text = text.replace("%", " %")
-    return f"≥ {text}" if is_lower_bound and value > 0 else text
+    if not is_lower_bound or value <= 0 or text.startswith(">"):
+        return text
+    return "> 0 %" if text.startswith("<") else f"≥ {text}"
 
 
 def spread(value: Spread | None) -> str:

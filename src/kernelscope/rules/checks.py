@@ -1,4 +1,4 @@
-"""The checks that every rule file passes before it is used, each with a message that names the place."""
+"""The checks that every rule file passes before it is used. Each message names the place."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,8 @@ def check_rules(
 ) -> None:
     """Raise RuleError at the first of `rules` that cannot stand; both are in order of precedence.
 
-    `below` are rules that have been checked before and that `rules` are laid over: these may take names
+    `below` are rules that have been checked before and that `rules` are laid over: these may take
+    names
     from them, examples too.
     """
     _check_ids((*below, *rules))

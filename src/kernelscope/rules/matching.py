@@ -1,12 +1,13 @@
 """Trying rules on names: the one place where a pattern meets a text.
 
-Patterns are run by the Rust regex engine inside polars. It takes time linear in the length of the text
-for every pattern, so no name can make a rule backtrack without end; the price is that patterns have no
-look-around and no back-references. Where a rule must not win some names, another rule stands above it.
+Patterns are run by the Rust regex engine inside polars. It takes time linear in the length of the
+text for every pattern, so no name can make a rule backtrack without end; the price is that
+patterns have no look-around and no back-references. Where a rule must not win some names, another
+rule stands above it.
 
-Most of the cost of a pattern is compiling it, and polars keeps only the last few compiled. So rules are
-tried by groups: one pattern that joins those of a group says which names the group can win, and only on
-those are its rules tried one by one. That changes no result.
+Most of the cost of a pattern is compiling it, and polars keeps only the last few compiled. So
+rules are tried by groups: one pattern that joins those of a group says which names the group can
+win, and only on those are its rules tried one by one. That changes no result.
 """
 
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ GROUP_SIZE = 24
 def first_matches(texts: pl.DataFrame, rules: Sequence[Rule]) -> pl.Series:
     """Return for each row of `texts` the index of the first rule that matches (UInt32, null: none).
 
-    `texts` has the String columns `base`, `full` and `inductor`. Rules are tried in order, each on the
-    rows that no earlier rule has won.
+    `texts` has the String columns `base`, `full` and `inductor`. Rules are tried in order, each on
+    the rows that no earlier rule has won.
     """
     winner = pl.repeat(None, texts.height, dtype=pl.UInt32, eager=True)
     undecided = texts.with_row_index("row")
@@ -34,7 +35,7 @@ def first_matches(texts: pl.DataFrame, rules: Sequence[Rule]) -> pl.Series:
 
 
 def _group_matches(texts: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
-    """Return the columns `row` and `index` (UInt32): which rows this group wins, by which of its rules."""
+    """Return `row` and `index` (UInt32): the rows that this group wins and by which rule."""
     undecided = texts.filter(_can_win(texts, rules))
     won = [pl.DataFrame(schema={"row": pl.UInt32, "index": pl.UInt32})]
     for index, rule in enumerate(rules):

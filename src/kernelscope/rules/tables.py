@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 TEXTS = ("base", "full", "inductor")
-"""What a rule can look at; see `kernelscope.kernel_names`. Also the recorded method of a decision."""
+"""What a rule can look at (see `kernelscope.kernel_names`), and the method of a decision."""
 
 UNKNOWN = "unknown"
 CUDA_GRAPH = "cuda_graph"
@@ -25,8 +25,8 @@ class Category:
 class Rule:
     """One line of the table: names whose text `on` holds `pattern` are of `category`.
 
-    `examples` are real kernel names that this rule must win; `seen` says where they were met; `note`
-    explains what is odd about the rule. `source` is the file that the rule was read from.
+    `examples` are real kernel names that this rule must win; `seen` says where they were met;
+    `note` explains what is odd about the rule. `source` is the file that the rule was read from.
     """
 
     id: str
@@ -55,7 +55,7 @@ class RuleTable:
         raise KeyError(name)
 
     def family(self, category: str) -> str:
-        """Return the family that a category is counted in; KeyError when there is no such category."""
+        """Return the family a category is counted in; KeyError when there is no such one."""
         return self.category(category).family
 
     def rule(self, rule_id: str) -> Rule:

@@ -93,7 +93,7 @@ class CallIndex:
         process = launches["process"].to_numpy()
         ids = launches["correlation_id"].to_numpy()
         first = np.flatnonzero(np.diff(process, prepend=process[:1] - 1))
-        last = np.append(first[1:], process.size)
+        last = np.append(first[1:], process.size)[: first.size]
         return cls(
             {
                 int(process[begin]): _Table.of(ids[begin:end], int(begin))

@@ -68,8 +68,8 @@ def _summarize_phase(
         span_ms=span_ms,
         kernel_ms=kernel_ms,
         busy_ms=busy_ms,
-        idle_ms=span_ms - busy_ms,
-        overlap_ms=kernel_ms - busy_ms,
+        idle_ms=_mean_ms(complete["span_ns"] - complete["busy_ns"]),
+        overlap_ms=_mean_ms(complete["kernel_ns"] - complete["busy_ns"]),
         gap_ms=_median(complete.filter(~pl.col("is_pause"))["gap_ns"] / _NS_PER_MS),
         launch_calls_per_step=_median(complete["launch_calls"]) or 0.0,
         graph_launches_per_step=_median(complete["graph_launches"]) or 0.0,
@@ -77,7 +77,7 @@ def _summarize_phase(
         prompt_tokens_per_s=_prompt_tokens_per_s(complete),
         opaque_share=float(kernels.filter(pl.col("category") == CUDA_GRAPH)["share"].sum()),
         largest_kernel=_largest(kernels),
-        memory=_memory(complete, memory),
+        memory=_memory(complete, memory.filter(pl.col("rank") == rank)),
     )
 
 

@@ -38,8 +38,8 @@ def find_warnings(
     yield from _unknown_kernels(phases, kernels)
     if measured.impossible:
         yield (
-            f"{measured.impossible:,} kernels with impossible times (end before start, or both "
-            "zero) are left out of every number."
+            f"{measured.impossible:,} kernels or graph replays with impossible times (end before "
+            "start, or both zero) are left out of every number."
         )
     if measured.ranks.height > 1:
         yield (

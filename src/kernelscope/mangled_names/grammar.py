@@ -1,18 +1,8 @@
-"""Reading of Itanium-mangled symbols (`_Z...`), as far as a kernel's name needs it.
-
-A capture normally carries demangled names; mangled ones reach us from symbol tables, logs and tools that
-skip the demangler. `demangle` prints the name with namespaces and template arguments and leaves out the
-return type and the parameter list, since no rule looks at them.
-
-The grammar's expressions (`X ... E` beyond the address of a function, `decltype`) are not decoded. A
-symbol that uses them, or is cut off, is answered in outline: its first identifiers as the name, the
-later ones as template arguments. That still holds the words that rules look for.
-"""
+"""The Itanium grammar, as far as names of kernels use it: one function for each production."""
 
 import re
 from dataclasses import dataclass, field
 
-MAX_LENGTH = 20_000
 MAX_DEPTH = 100
 
 _BUILTIN = {
@@ -31,20 +21,18 @@ _OPERATORS = {"cl": "()", "ix": "[]", "pl": "+", "mi": "-", "ml": "*", "dv": "/"
 _POINTERS = {"P": "*", "R": "&", "O": "&&"}
 _QUALIFIERS = {"K": " const", "V": " volatile", "r": " restrict"}
 
-_SOURCE_NAME = re.compile(r"[0-9]+")
-_LEADING = re.compile(r"_Z(?:N[KVr]*(?:St|L)?)?")
+SOURCE_NAME = re.compile(r"[0-9]+")
 _BASE36 = re.compile(r"([0-9A-Z]*)_")
-_LITERAL = re.compile(r"L[a-z]n?[0-9]+E")
 _LITERAL_VALUE = re.compile(r"(n?)([0-9a-f]*)E")
 
 
-class _UndecodedError(Exception):
+class UndecodedError(Exception):
     """The symbol uses a part of the grammar that is not read here, or ends early."""
 
 
 @dataclass
-class _Reader:
-    """A position in one symbol, the substitutions seen so far and the innermost template arguments."""
+class Reader:
+    """A position in one symbol, the substitutions so far, the latest template arguments."""
 
     text: str
     position: int = 0
@@ -53,63 +41,32 @@ class _Reader:
     arguments: list[str] = field(default_factory=list)
 
     def peek(self, length: int = 1) -> str:
+        """Return the next characters without taking them; fewer at the end."""
         return self.text[self.position : self.position + length]
 
     def take(self, prefix: str) -> bool:
+        """Return whether `prefix` stands here, and step over it if so."""
         if not self.text.startswith(prefix, self.position):
             return False
         self.position += len(prefix)
         return True
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        """Return what matches here and step over it; raise UndecodedError if nothing does."""
         found = pattern.match(self.text, self.position)
         if found is None:
-            raise _UndecodedError
+            raise UndecodedError
         self.position = found.end()
         return found
 
     def remember(self, text: str) -> str:
+        """Keep `text` for later substitutions and return it."""
         self.seen.append(text)
         return text
 
 
-def demangle(symbol: str) -> str:
-    """Return the readable name of an Itanium symbol, or `symbol` itself when it is not one."""
-    if not symbol.startswith("_Z"):
-        return symbol
-    reader = _Reader(symbol[:MAX_LENGTH], position=2)
-    try:
-        return _name(reader)
-    except _UndecodedError:
-        return _outline(symbol[:MAX_LENGTH]) or symbol
-
-
-def _outline(symbol: str) -> str:
-    """Return the leading identifiers of a symbol as its name, the later ones as template arguments."""
-    leading = _LEADING.match(symbol)
-    start = leading.end() if leading else 2
-    path, end = _identifiers(symbol, start, together=True)
-    rest, _ = _identifiers(_LITERAL.sub("", symbol[end:]), 0, together=False)
-    return "::".join(path) + (f"<{', '.join(rest)}>" if path and rest else "")
-
-
-def _identifiers(symbol: str, position: int, *, together: bool) -> tuple[list[str], int]:
-    """Return length-prefixed identifiers from a position on, and where they end.
-
-    With `together` reading stops at the first thing that is no identifier.
-    """
-    found: list[str] = []
-    find = _SOURCE_NAME.match if together else _SOURCE_NAME.search
-    while (digits := find(symbol, position)) is not None:
-        end = digits.end() + int(digits.group()[:6])
-        word = symbol[digits.end() : end]
-        if word.isidentifier() and not word.startswith("_GLOBAL__N_"):
-            found.append(word)
-        position = end if word.isidentifier() else digits.end()
-    return found, position
-
-
-def _name(reader: _Reader) -> str:
+def read_name(reader: Reader) -> str:
+    """Read one name, with template arguments; raise UndecodedError at what is not read here."""
     if reader.take("N"):
         return _nested(reader)
     if reader.take("Z"):
@@ -121,17 +78,17 @@ def _name(reader: _Reader) -> str:
     return text + _arguments(reader)
 
 
-def _local(reader: _Reader) -> str:
+def _local(reader: Reader) -> str:
     """Read `Z <function> E <entity>`: something declared inside a function."""
-    outer = _name(reader)
+    outer = read_name(reader)
     while reader.peek() not in ("E", ""):
         _type(reader)
     if not reader.take("E"):
-        raise _UndecodedError
-    return outer if reader.take("s") else f"{outer}::{_name(reader)}"
+        raise UndecodedError
+    return outer if reader.take("s") else f"{outer}::{read_name(reader)}"
 
 
-def _nested(reader: _Reader) -> str:
+def _nested(reader: Reader) -> str:
     """Read the parts of `N ... E`; every prefix of them can be referred to later."""
     while reader.peek() in _QUALIFIERS:
         reader.position += 1
@@ -155,7 +112,7 @@ def _joined(prefix: str, part: str) -> str:
     return f"{prefix}::{part}" if prefix else part
 
 
-def _unqualified(reader: _Reader) -> str:
+def _unqualified(reader: Reader) -> str:
     reader.take("L")
     if reader.peek().isdigit():
         return _source_name(reader)
@@ -166,36 +123,36 @@ def _unqualified(reader: _Reader) -> str:
         return "{ctor}"
     code = reader.peek(2)
     if code not in _OPERATORS:
-        raise _UndecodedError
+        raise UndecodedError
     reader.position += 2
     return "operator" + _OPERATORS[code]
 
 
-def _source_name(reader: _Reader) -> str:
-    length = int(reader.match(_SOURCE_NAME).group()[:6])
+def _source_name(reader: Reader) -> str:
+    length = int(reader.match(SOURCE_NAME).group()[:6])
     word = reader.peek(length)
     if len(word) < length:
-        raise _UndecodedError
+        raise UndecodedError
     reader.position += length
     while reader.take("B"):
         _source_name(reader)
     return "(anonymous namespace)" if word.startswith("_GLOBAL__N_") else word
 
 
-def _closure(reader: _Reader) -> str:
+def _closure(reader: Reader) -> str:
     """Read a lambda (`Ul <parameter types> E <number> _`) or an unnamed type (`Ut`)."""
     if reader.take("Ut"):
         reader.match(_BASE36)
         return "{unnamed type}"
     if not reader.take("Ul"):
-        raise _UndecodedError
+        raise UndecodedError
     while not reader.take("E"):
         _type(reader)
     reader.match(_BASE36)
     return "{lambda}"
 
 
-def _substitution(reader: _Reader) -> str:
+def _substitution(reader: Reader) -> str:
     code = reader.peek(2)
     if code in _STANDARD:
         reader.position += 2
@@ -207,7 +164,7 @@ def _substitution(reader: _Reader) -> str:
     return _numbered(reader, reader.seen)
 
 
-def _parameter(reader: _Reader) -> str:
+def _parameter(reader: Reader) -> str:
     """Read `T_`, `T0_`: a template argument of the function; it may not be known yet."""
     reader.position += 1
     index = reader.match(_BASE36).group(1)
@@ -215,15 +172,15 @@ def _parameter(reader: _Reader) -> str:
     return reader.arguments[number] if number < len(reader.arguments) else f"T{number + 1}"
 
 
-def _numbered(reader: _Reader, values: list[str]) -> str:
+def _numbered(reader: Reader, values: list[str]) -> str:
     index = reader.match(_BASE36).group(1)
     number = int(index, 36) + 1 if index else 0
     if number >= len(values):
-        raise _UndecodedError
+        raise UndecodedError
     return values[number]
 
 
-def _arguments(reader: _Reader) -> str:
+def _arguments(reader: Reader) -> str:
     """Read `I ... E` and keep the arguments for `T_`."""
     reader.position += 1
     values = []
@@ -233,7 +190,7 @@ def _arguments(reader: _Reader) -> str:
     return f"<{', '.join(value for value in values if value)}>"
 
 
-def _argument(reader: _Reader) -> str:
+def _argument(reader: Reader) -> str:
     if reader.take("J"):
         values = []
         while not reader.take("E"):
@@ -246,19 +203,19 @@ def _argument(reader: _Reader) -> str:
     return _type(reader)
 
 
-def _expression(reader: _Reader) -> str:
+def _expression(reader: Reader) -> str:
     """Read the only expression that kernels commonly hold, the address of a function."""
     if not reader.take("adL"):
-        raise _UndecodedError
+        raise UndecodedError
     value = _literal(reader)
     if not reader.take("E"):
-        raise _UndecodedError
+        raise UndecodedError
     return "&" + value
 
 
-def _literal(reader: _Reader) -> str:
+def _literal(reader: Reader) -> str:
     if reader.take("_Z"):
-        value = _name(reader)
+        value = read_name(reader)
         while not reader.take("E"):
             _type(reader)
         return value
@@ -270,16 +227,16 @@ def _literal(reader: _Reader) -> str:
     return value if kind in _BUILTIN.values() else f"({kind}){value}"
 
 
-def _type(reader: _Reader) -> str:
+def _type(reader: Reader) -> str:
     reader.depth += 1
     if reader.depth > MAX_DEPTH or not reader.peek():
-        raise _UndecodedError
+        raise UndecodedError
     text = _read_type(reader)
     reader.depth -= 1
     return text
 
 
-def _read_type(reader: _Reader) -> str:
+def _read_type(reader: Reader) -> str:
     code = reader.peek()
     if code in _BUILTIN:
         reader.position += 1
@@ -294,16 +251,16 @@ def _read_type(reader: _Reader) -> str:
         return _templated(reader, reader.remember(_parameter(reader)))
     if code == "S" and reader.peek(2) != "St":
         return _templated(reader, _substitution(reader))
-    text = _name(reader)
+    text = read_name(reader)
     return text if text in reader.seen[-1:] else reader.remember(text)
 
 
-def _templated(reader: _Reader, text: str) -> str:
+def _templated(reader: Reader, text: str) -> str:
     return reader.remember(text + _arguments(reader)) if reader.peek() == "I" else text
 
 
-def _compound(reader: _Reader) -> str:
-    """Read function types, arrays, pack expansions, pointers to members and the two-letter builtins."""
+def _compound(reader: Reader) -> str:
+    """Read function types, arrays, packs, pointers to members and two-letter builtins."""
     for code, text in _LONG_BUILTIN.items():
         if reader.take(code):
             return text
@@ -317,10 +274,10 @@ def _compound(reader: _Reader) -> str:
     if reader.take("M"):
         owner, member = _type(reader), _type(reader)
         return reader.remember(f"{member} {owner}::*")
-    raise _UndecodedError
+    raise UndecodedError
 
 
-def _function(reader: _Reader) -> str:
+def _function(reader: Reader) -> str:
     types = []
     while not reader.take("E"):
         types.append(_type(reader))

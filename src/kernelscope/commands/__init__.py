@@ -1,0 +1,1 @@
+"""The commands, one short module each."""
