@@ -25,9 +25,9 @@ class Analysis:
     Attributes:
         steps: the steps of the trace.
         placed: every kernel in its step.
-        names: one row per number in ``placed.work["name"]``, in that order: ``name``, ``short_name``, ``category``, ``family``,
-            ``rule_id`` (null where no rule decided), ``method``, ``pair`` (short name of the
-            multiply that a split-K reduction belongs to).
+        names: one row per number in ``placed.work["name"]``, in that order: ``name``,
+            ``short_name``, ``category``, ``family``, ``rule_id`` (null where no rule decided),
+            ``method``, ``pair`` (short name of the multiply that a split-K reduction belongs to).
         rules: the table that decided.
     """
 

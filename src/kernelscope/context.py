@@ -292,7 +292,7 @@ def _surroundings(sequence: _Sequence, position: Ints) -> pl.DataFrame:
     follows = (np.diff(position, prepend=-2) == 1) & (np.diff(group, prepend=-1) == 0)
     run = np.cumsum(~follows) - 1
     first = np.flatnonzero(~follows)
-    last = np.append(first[1:], position.size) - 1
+    last = np.append(first[1:], position.size)[: first.size] - 1
     is_reduction = sequence.names.is_reduction[sequence.name[position]]
     has_reduction = np.zeros(first.size, bool)
     has_reduction[run[is_reduction]] = True

@@ -1,9 +1,9 @@
 """The contract between layers: which columns each frame has, their dtypes and units.
 
-Times are int64 nanoseconds on the export's clock. ``process`` is nsys's global process id (hardware,
-virtual machine and process; :func:`kernelscope.trace.pid` takes the pid out of it), ``thread``
-its global thread id; both are opaque keys that must never be compared across files. Ids that a capture did not record
-are null.
+Times are int64 nanoseconds on the export's clock. ``process`` is nsys's global process id
+(hardware, virtual machine and process; :func:`kernelscope.trace.pid` takes the pid out of it),
+``thread`` its global thread id; both are opaque keys that must never be compared across files.
+Ids that a capture did not record are null.
 """
 
 from __future__ import annotations

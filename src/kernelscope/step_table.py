@@ -23,7 +23,7 @@ REASONS = {
     INCOMPLETE: "cut by the end of the capture",
     RECOMPUTE: "a preempted request is computed again",
     NO_KERNELS: "no kernel was recorded for it",
-    EMPTY_STEP: "its label names no requests",
+    EMPTY_STEP: "the label names no requests",
 }
 """Why a step is in no average."""
 

@@ -7,7 +7,7 @@ import click
 FORMATS = ("table", "json", "markdown")
 
 
-@click.command()
+@click.command(short_help="Print the categories and what each means.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True)
 def categories(format_: str) -> None:
     """Print the categories: what each means, its kernels, and who emits them.

@@ -13,7 +13,7 @@ from kernelscope.commands.options import load, rules_option
 FORMATS = ("table", "json", "csv")
 
 
-@click.command()
+@click.command(short_help="Say what kernels are, by their names.")
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option(
     "--file",

@@ -31,21 +31,15 @@ def load(rules_path: Path | None) -> RuleTable:
     return load_rules(rules_path)
 
 
-class Share(click.ParamType):
-    """A share as people write it: ``1%``, ``0.5 %`` or ``0.01``."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The share as a fraction; a usage error for anything that is none."""
-        text = str(value).strip()
-        number = text.removesuffix("%").strip()
-        try:
-            share = float(number) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            share = -1.0
-        if not 0 <= share <= 1:
-            self.fail(f"{value!r} is not a share such as 1% or 0.01.", param, ctx)
-        return share
+def parse_share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """A share as people write it (``1%``, ``0.5 %``, ``0.01``) as a fraction."""
+    if value is None:
+        return None
+    text = value.strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise click.BadParameter(f"{value!r} is not a share such as 1% or 0.01.", ctx, param)
+    return share

@@ -9,7 +9,7 @@ import click
 from kernelscope.commands.options import load, rules_option
 
 
-@click.command()
+@click.command(short_help="Print the rules, or check them.")
 @click.option("--check", is_flag=True, help="Only check the rules, and say how many there are.")
 @rules_option
 def rules(rules_path: Path | None, *, check: bool) -> None:

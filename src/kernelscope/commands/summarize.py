@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kernelscope.commands.options import Share, load, rules_option
+from kernelscope.commands.options import load, parse_share, rules_option
 
 if TYPE_CHECKING:
     from kernelscope.summary import Summary
@@ -22,7 +22,7 @@ BY = ("category", "family", "kernel")
 PHASES = ("decode", "prefill", "mixed", "trace")
 
 
-@click.command()
+@click.command(short_help="Kernels per step, times and shares of a trace.")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
@@ -48,7 +48,7 @@ PHASES = ("decode", "prefill", "mixed", "trace")
 )
 @click.option(
     "--max-unknown",
-    type=Share(),
+    callback=parse_share,
     help="Exit with 1 if unknown kernels take more than this share of a phase, e.g. 1%.",
 )
 @rules_option

@@ -36,12 +36,7 @@ def _lines(summary: Summary, by: str) -> Iterator[str]:
     if summary.excluded or summary.outside:
         yield from ["", "## In no average", ""]
         yield from (
-            f"- {left.steps:,} {left.phase} steps: {left.reason} ({left.kernels:,} kernels)"
-            for left in summary.excluded
-        )
-        yield from (
-            f"- {left.kernels:,} kernels {left.reason} ({left.kernel_ms:,.2f} ms)"
-            for left in summary.outside
+            f"- {escape(wording.left_out(left))}" for left in (*summary.excluded, *summary.outside)
         )
     if summary.warnings:
         yield from ["", "## Warnings", ""]

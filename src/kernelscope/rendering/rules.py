@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 
 from rich import box
@@ -46,10 +46,14 @@ def render_categories_markdown(rules: RuleTable) -> str:
     lines = ["| category | family | definition | kernels | emitted by |", "|---|---|---|---|---|"]
     lines += [
         f"| `{category.name}` | `{category.family}` | {escape(category.definition)} "
-        f"| {', '.join(map(escape, category.kernels))} | {', '.join(map(escape, category.emitters))} |"
+        f"| {_listed(category.kernels)} | {_listed(category.emitters)} |"
         for category in rules.categories
     ]
     return "\n".join(lines) + "\n"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(escape(name) for name in names)
 
 
 CATEGORY_FORMATS: Mapping[str, Callable[[RuleTable], str]] = {

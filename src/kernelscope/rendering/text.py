@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.rendering import wording
+from kernelscope.rules.tables import CUDA_GRAPH
 from kernelscope.summary.model import PhaseSummary, Summary
 
 _BAR_WIDTH = 20
@@ -31,7 +32,7 @@ def render_text(summary: Summary, by: str) -> str:
     """The report as plain text, 100 columns wide."""
     out = io.StringIO()
     print_summary(summary, by, Console(file=out, width=_PLAIN_WIDTH, color_system=None))
-    return out.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def print_summary(summary: Summary, by: str, console: Console) -> None:
@@ -46,6 +47,7 @@ def _parts(summary: Summary, by: str, console: Console) -> Iterator[RenderableTy
         yield Text()
         yield Text(wording.phase_title(summary, phase), style="bold")
         yield _facts(phase, console)
+        yield Text()
         yield _rows(summary, phase, by, console)
     yield from _left_out(summary)
     yield from _warnings(summary)
@@ -90,9 +92,16 @@ def _rows(summary: Summary, phase: PhaseSummary, by: str, console: Console) -> T
         label = f"{rows.height - shown.height} more kernels"
         table.add_row(*_sum_cells(rest.row(0, named=True), by, label))
     table.add_section()
-    total = rows.select(pl.col("kernels_per_step", "kernel_ms", "share").sum()).row(0, named=True)
-    table.add_row(*_sum_cells(total, by, "total"))
+    table.add_row(*_sum_cells(_total(rows), by, "total"))
     return table
+
+
+def _total(rows: pl.DataFrame) -> dict[str, float]:
+    """The sum of the rows. A replay that was not recorded inside is no kernel."""
+    is_kernel = pl.col("family") != CUDA_GRAPH
+    return rows.select(
+        pl.col("kernels_per_step").filter(is_kernel).sum(), pl.col("kernel_ms", "share").sum()
+    ).row(0, named=True)
 
 
 def _empty_table(by: str, *, bars: bool) -> Table:
@@ -121,7 +130,7 @@ def _cells(
         float(row[key])  # type: ignore[arg-type]
         for key in ("kernels_per_step", "kernel_ms", "share")
     )
-    is_bound = phase.opaque_share > 0 and row.get("category", row.get("family")) != "cuda_graph"
+    is_bound = phase.opaque_share > 0 and row.get("category", row.get("family")) != CUDA_GRAPH
     cells = [
         *named,
         wording.count(kernels),
@@ -158,10 +167,8 @@ def _left_out(summary: Summary) -> Iterator[Text]:
         return
     yield Text()
     yield Text("in no average", style="bold")
-    for left in summary.excluded:
-        yield Text(f"  {left.steps:,} {left.phase} steps: {left.reason} ({left.kernels:,} kernels)")
-    for left in summary.outside:
-        yield Text(f"  {left.kernels:,} kernels {left.reason} ({left.kernel_ms:,.2f} ms)")
+    for left in (*summary.excluded, *summary.outside):
+        yield Text(f"  {wording.left_out(left)}")
 
 
 def _warnings(summary: Summary) -> Iterator[Text]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
-from kernelscope.summary.model import PhaseSummary, Spread, Summary
+from kernelscope.summary.model import Counts, Left, PhaseSummary, Spread, Summary
 
+# Anything smaller would be shown as nothing at all.
+_SMALLEST_COUNT = 0.05
+_SMALLEST_MS = 0.0005
 # Digits after the point for values below a limit.
 _DIGITS = ((10, 3), (1000, 2), (float("inf"), 1))
 
@@ -27,7 +30,7 @@ def is_control(character: str) -> bool:
 
 def count(value: float) -> str:
     """``1,023``, or ``15.4`` where a mean is not whole; ``0`` only for none at all."""
-    if 0 < value < 0.05:
+    if 0 < value < _SMALLEST_COUNT:
         return "<0.1"
     return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
 
@@ -36,7 +39,7 @@ def milliseconds(value: float | None) -> str:
     """Always in ms, to the microsecond at least; a dash for what does not exist."""
     if value is None:
         return "–"
-    if 0 < value < 0.0005:
+    if 0 < value < _SMALLEST_MS:
         return "<0.001"
     digits = next(digits for limit, digits in _DIGITS if value < limit)
     return f"{value:,.{digits}f}"
@@ -62,6 +65,8 @@ def spread(value: Spread | None) -> str:
     """``15.45 (p10 15.43, p90 15.47)``."""
     if value is None:
         return "–"
+    if value.min == value.max:
+        return milliseconds(value.median)
     return (
         f"{milliseconds(value.median)} "
         f"(p10 {milliseconds(value.p10)}, p90 {milliseconds(value.p90)})"
@@ -74,6 +79,25 @@ def kernels_per_step(phase: PhaseSummary) -> str:
     if counts.min == counts.max:
         return count(counts.median)
     return f"{count(counts.median)} ({counts.min:,} to {counts.max:,})"
+
+
+def left_out(left: Left) -> str:
+    """What is in no average, and why: steps of a phase, or kernels outside every step."""
+    if left.phase is None:
+        return f"{plural(left.kernels, 'kernel')} {left.reason} ({left.kernel_ms:,.2f} ms)"
+    kernels = plural(left.kernels, "kernel")
+    return f"{plural(left.steps, f'{left.phase} step')}: {left.reason} ({kernels})"
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _requests(counts: Counts) -> str:
+    if counts.min == counts.max:
+        return plural(counts.max, "request")
+    return f"{counts.min:,} to {counts.max:,} requests"
 
 
 def gpus(summary: Summary) -> str:
@@ -93,11 +117,9 @@ def phase_title(summary: Summary, phase: PhaseSummary) -> str:
     if phase.phase == "trace":
         title = "whole trace, not split into steps"
     else:
-        title = f"{phase.phase}: {phase.steps:,} step{'s' if phase.steps != 1 else ''}"
+        title = f"{phase.phase}: {plural(phase.steps, 'step')}"
         if phase.requests_per_step is not None:
-            title += f" of {count(phase.requests_per_step)} request"
-            title += "s" if phase.requests_per_step != 1 else ""
-            title += " (median)" if phase.phase == "mixed" else ""
+            title += f" of {_requests(phase.requests_per_step)}"
     if phase.incomplete_steps:
         title += f", {phase.incomplete_steps} incomplete left out"
     if len(summary.ranks) > 1:

@@ -40,8 +40,8 @@ def load_rules(path: str | os.PathLike[str] | None = None) -> RuleTable:
 def check_table(table: RuleTable) -> None:
     """Run every check on every rule of a table, built-in ones too.
 
-    A user's file is checked whenever it is loaded. The built-in table was checked by the tests of the
-    release; compiling its patterns alone takes a third of a second.
+    A user's file is checked whenever it is loaded. The built-in table was checked by the tests of
+    the release; compiling its patterns alone takes a third of a second.
 
     Raises:
         RuleError: naming the file, the rule and the reason.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
-
 import polars as pl
 
 from kernelscope.analysis import analyze

@@ -82,7 +82,7 @@ class PhaseSummary:
     incomplete_steps: int
     excluded_steps: int
     """Steps of this phase in no average for another reason; see ``Summary.excluded``."""
-    requests_per_step: float | None
+    requests_per_step: Counts | None
     kernels_per_step: Counts
     wall_ms: Spread | None
     """First kernel start to the next step's first kernel start, where a step follows."""

@@ -62,7 +62,7 @@ def _summarize_phase(
         steps=complete.height,
         incomplete_steps=incomplete,
         excluded_steps=steps.height - complete.height - incomplete,
-        requests_per_step=_median(_requests(complete)),
+        requests_per_step=_requests(complete),
         kernels_per_step=_counts(complete["kernels"]),
         wall_ms=_spread(wall / _NS_PER_MS),
         span_ms=span_ms,
@@ -81,8 +81,9 @@ def _summarize_phase(
     )
 
 
-def _requests(steps: pl.DataFrame) -> pl.Series:
-    return steps["context_requests"] + steps["generation_requests"]
+def _requests(steps: pl.DataFrame) -> Counts | None:
+    requests = (steps["context_requests"] + steps["generation_requests"]).drop_nulls()
+    return _counts(requests) if requests.len() else None
 
 
 def _tokens_per_s(steps: pl.DataFrame, phase: str) -> float | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from kernelscope.step_table import COMPLETE
+from kernelscope.summary.phases import PHASES
 
 _NS_PER_MS = 1e6
+_ORDER = {phase: number for number, phase in enumerate(PHASES)}
 PHASE_KEYS = ("rank", "phase")
 
 
@@ -64,6 +66,6 @@ def _share(part: pl.Expr) -> pl.Expr:
 
 
 def _largest_first(table: pl.DataFrame, *ties: str) -> pl.DataFrame:
-    descending = [False, True, True, *[False for _ in ties]]
-    by = ["rank", "kernel_ms", "kernels_per_step", *ties]
-    return table.sort("phase").sort(by, descending=descending, maintain_order=True)
+    phase = pl.col("phase").replace_strict(_ORDER, default=None, return_dtype=pl.Int8)
+    by = ["rank", phase, "kernel_ms", "kernels_per_step", *ties]
+    return table.sort(by, descending=[False, False, True, True, *[False for _ in ties]])

@@ -87,10 +87,11 @@ def _uneven_steps(steps: pl.DataFrame) -> Iterator[str]:
 
 def _pauses(steps: pl.DataFrame) -> Iterator[str]:
     pauses = steps.filter(pl.col("is_pause"))
+    total_ms = float(pauses["gap_ns"].sum()) / 1e6
     if pauses.height:
         yield (
-            f"{pauses.height} pauses between requests ({float(pauses['gap_ns'].sum()) / 1e6:,.1f} ms in "
-            "all) are part of no step."
+            f"{pauses.height} pauses between requests ({total_ms:,.1f} ms in all) are part of no "
+            "step."
         )
 
 
