@@ -238,7 +238,7 @@ def test_no_line_is_wider_than_the_terminal(by, width, summarize):
 @pytest.mark.parametrize("width", [80, 100])
 def test_no_figure_is_cut_off_in_a_narrow_terminal(width, summary):
     text = printed(summary, width=width, color_system=None)
-    for promised in ("kernels per step", "0.100 (p10 0.100, p90 0.100) ms", "70.0 %", "10,000.0"):
+    for promised in ("kernels per step", "0.100 ms", "70.0 %", "10,000.0"):
         assert promised in text, promised
 
 

@@ -123,7 +123,7 @@ def test_user_rules_come_first(tmp_path: Path, rules: RuleTable) -> None:
     table = loaded(tmp_path, text)
     assert [rule.id for rule in table.rules] == ["mine", *(rule.id for rule in rules.rules)]
     assert classify_names(named(["nvjet_sm90"]), table)["rule_id"].to_list() == ["mine"]
-    assert table.version == rules.version
+    assert table.version == f"{rules.version} + mine.toml"
     assert table.rules[0] == Rule(
         id="mine",
         category="gemm",

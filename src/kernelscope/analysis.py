@@ -115,7 +115,9 @@ def _classified(trace: Trace, placed: Placed, rules: RuleTable) -> pl.DataFrame:
     is_replay = pl.lit(ids == REPLAY)
     return (
         classify_names(texts, rules)
-        .with_columns(short_name=name_texts(texts)["base"].fill_null(texts["name"]))
+        .with_columns(
+            short_name=name_texts(texts)["base"].replace("", None).fill_null(texts["name"])
+        )
         .with_columns(
             _instead(is_replay, "CUDA graph replay (not recorded inside)", "name"),
             _instead(is_replay, "CUDA graph replay", "short_name"),
