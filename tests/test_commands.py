@@ -6,8 +6,8 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from export_builder import DECODE
 
+from export_builder import DECODE
 from kernelscope.cli import main
 from kernelscope.rules import load_rules
 

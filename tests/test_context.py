@@ -4,16 +4,17 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from export_builder import DECODE
 
 import kernelscope
+from export_builder import DECODE
 
 SOURCES = Path(__file__).parent.parent / "fixtures" / "inductor"
 GEMM, SPLITK_GEMM = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT", "nvjet_sm90_tst_128x8_splitK_TNT"
 ATTENTION = "void cutlass::device_kernel<flash::FlashAttnFwdSm90<int>>(T1::Params)"
 COMBINE = "void cutlass::device_kernel<flash::FlashAttnFwdCombine<int>>(T1::Params)"
-ARGMAX = "void at::native::reduce_kernel<(int)512, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(T3)"  # fmt: skip
-SUM = "void at::native::reduce_kernel<(int)512, at::native::ReduceOp<float, at::native::sum_functor<float>>>(T3)"  # fmt: skip
+REDUCE = "void at::native::reduce_kernel<(int)512, at::native::ReduceOp<float, {}<float>>>(T3)"
+ARGMAX, SUM = REDUCE.format("at::native::ArgMaxOps"), REDUCE.format("at::native::sum_functor")
+CACHE_WRITE = "reshape_and_cache_flash_kernel"
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_generated_reduction_behind_lm_head_is_sampling(classify):
 
 
 def test_a_generated_kernel_between_projection_and_cache_write_is_rope(classify):
-    decided = classify(GEMM, "triton_red_fused_3", "triton_poi_fused_4", "reshape_and_cache_flash_kernel", GEMM)  # fmt: skip
+    decided = classify(GEMM, "triton_red_fused_3", "triton_poi_fused_4", CACHE_WRITE, GEMM)
     assert decided[1] == ("norm", "context-norm")
     assert decided[2] == ("rope", "context-rope")
 
@@ -46,7 +47,8 @@ def test_a_generated_kernel_between_projection_and_cache_write_is_rope(classify)
 def test_a_generated_kernel_takes_the_category_of_named_ones_in_the_same_place(classify):
     named = "triton_poi_fused_mul_sigmoid_view_0"
     decided = classify(
-        GEMM, ATTENTION, COMBINE, "triton_poi_fused_0", "triton_poi_fused_1", GEMM, ATTENTION, COMBINE, named, GEMM
+        GEMM, ATTENTION, COMBINE, "triton_poi_fused_0", "triton_poi_fused_1",
+        GEMM, ATTENTION, COMBINE, named, GEMM,
     )  # fmt: skip
     assert decided[8] == ("activation", "inductor")
     assert decided[3] == ("activation", "context-place")
@@ -80,7 +82,7 @@ def test_without_context_nameless_kernels_stay_unknown(classify):
 
 def test_neighbours_are_of_the_same_step(export, read):
     export.step(DECODE, [(GEMM, 1), ("triton_poi_fused_4", 1)])
-    export.step(DECODE, [("reshape_and_cache_flash_kernel", 1), (GEMM, 1)])
+    export.step(DECODE, [(CACHE_WRITE, 1), (GEMM, 1)])
     kernels = kernelscope.classify(read(export))
     assert kernels["method"][1] == "context-pointwise"
 
@@ -103,7 +105,7 @@ def test_the_order_of_rows_changes_nothing(export, read):
 
 
 def test_sources_decide_by_name_and_successor(classify):
-    """In fixtures/inductor: before triton_red_fused_1 a fill, before triton_poi_fused_1 the gate."""
+    """As in fixtures/inductor: a fill before triton_red_fused_1, else a gate."""
     decided = classify(
         "triton_poi_fused_0", "triton_red_fused_1", "triton_poi_fused_2", GEMM,
         "triton_poi_fused_0", "triton_poi_fused_1",
@@ -121,7 +123,5 @@ def test_sources_that_show_only_arithmetic_leave_the_place_to_decide(tmp_path, c
         "triton_poi_fused_4 = async_compile.triton('triton_poi_fused_4', '''tl.load(a)\n"
         "tmp2 = tmp0 * tmp1''')\n    triton_poi_fused_4.run(b, stream=s)\n"
     )
-    decided = classify(
-        GEMM, "triton_poi_fused_4", "reshape_and_cache_flash_kernel", inductor_cache=tmp_path
-    )
+    decided = classify(GEMM, "triton_poi_fused_4", CACHE_WRITE, inductor_cache=tmp_path)
     assert decided[1] == ("rope", "context-rope")

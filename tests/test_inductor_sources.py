@@ -71,7 +71,7 @@ def test_kernels_of_one_name_are_told_apart_by_their_successors(read):
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(SourcesNotFound, match="There is no folder .*nowhere"):
+    with pytest.raises(SourcesNotFound, match=r"There is no folder .*nowhere"):
         read_inductor_sources(tmp_path / "nowhere")
 
 

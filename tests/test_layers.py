@@ -22,7 +22,7 @@ ROWS = (
     {"nsys.*", "rules.*", "kernel_names", "mangled_names.*", "inductor_sources"},
     {"classification", "steps.*"},
     {"placement"},
-    {"measure", "context", "analysis"},
+    {"measure", "context.*", "analysis"},
     {"step_table"},
     {"summary.*"},
     {"rendering.*"},
