@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -22,9 +23,10 @@ from kernelscope.summary.phases import PHASES
 TEXT_FORMATS = sorted(set(FORMATS) - BINARY_FORMATS)
 
 
-@pytest.fixture
-def trace(write, run_export):
-    return write(run_export)
+@pytest.fixture(scope="module")
+def trace(run_summary):
+    """The export behind ``run_summary``; tests only read it."""
+    return Path(run_summary.info.path)
 
 
 @pytest.fixture
@@ -61,15 +63,15 @@ def test_the_phases_are_the_librarys():
 
 @pytest.mark.parametrize("by", ["category", "family", "kernel"])
 @pytest.mark.parametrize("format_", TEXT_FORMATS)
-def test_standard_output_is_what_the_library_renders(format_, by, run, trace):
+def test_standard_output_is_what_the_library_renders(format_, by, run, trace, run_summary):
     result = run("summarize", trace, "--format", format_, "--by", by)
     assert result.exit_code == 0
-    assert result.stdout == render(kernelscope.summarize(trace), format_, by=by)
+    assert result.stdout == render(run_summary, format_, by=by)
     assert result.stderr == ""
 
 
-def test_text_by_category_is_the_default(run, trace):
-    assert run("summarize", trace).stdout == render(kernelscope.summarize(trace), "text")
+def test_text_by_category_is_the_default(run, trace, run_summary):
+    assert run("summarize", trace).stdout == render(run_summary, "text")
 
 
 def test_warnings_do_not_break_the_data_on_standard_output(run, write, export):
@@ -94,20 +96,22 @@ def test_a_phase_without_complete_steps_is_an_error_that_names_the_others(run, t
 
 
 @pytest.mark.parametrize("format_", sorted(FORMATS))
-def test_output_goes_to_the_file_and_a_note_to_standard_error(format_, run, trace, tmp_path):
+def test_output_goes_to_the_file_and_a_note_to_standard_error(
+    format_, run, trace, run_summary, tmp_path
+):
     path = tmp_path / "out"
     result = run("summarize", trace, "--format", format_, "-o", path)
     assert result.exit_code == 0
     assert result.stdout == ""
     assert result.stderr == f"wrote {path}\n"
-    expected = render(kernelscope.summarize(trace), format_)
+    expected = render(run_summary, format_)
     assert path.read_bytes() == (expected.encode() if isinstance(expected, str) else expected)
 
 
-def test_parquet_can_be_read_back(run, trace, tmp_path):
+def test_parquet_can_be_read_back(run, trace, run_summary, tmp_path):
     path = tmp_path / "out.parquet"
     run("summarize", trace, "--format", "parquet", "--by", "kernel", "-o", path)
-    assert pl.read_parquet(path).equals(kernelscope.summarize(trace).table("kernel"))
+    assert pl.read_parquet(path).equals(run_summary.table("kernel"))
 
 
 def test_sqlite_can_be_read_back(run, trace, tmp_path):
@@ -137,7 +141,8 @@ def test_an_existing_file_is_kept_unless_forced(run, trace, tmp_path):
     assert json.loads(path.read_text())["step_method"] == "nvtx"
 
 
-def test_the_trace_is_not_overwritten_even_if_forced(run, trace):
+def test_the_trace_is_not_overwritten_even_if_forced(run, write, run_export):
+    trace = write(run_export)
     before = trace.read_bytes()
     assert run("summarize", trace, "-o", trace, "--force").exit_code == 1
     assert trace.read_bytes() == before
@@ -201,11 +206,10 @@ def test_a_reader_that_closes_early_gets_no_traceback(format_, write, export):
     ) as process:
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait() in (0, 1)
+        assert process.wait() == 0
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-@pytest.mark.parametrize("format_", TEXT_FORMATS)
+@pytest.mark.parametrize(("format_", "encoding"), [("text", "latin-1"), ("markdown", "ascii")])
 def test_an_output_that_cannot_show_a_character_gets_no_traceback(
     format_, encoding, program, trace
 ):

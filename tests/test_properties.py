@@ -55,7 +55,7 @@ labels = st.lists(
 )
 traces = st.tuples(labels, st.lists(kernels, min_size=1, max_size=25))
 quick = settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -128,16 +128,6 @@ def test_steps_hold_the_kernels_that_their_windows_launched(summary_of, trace):
 
 @quick
 @given(traces)
-def test_busy_time_is_at_most_kernel_time_and_span(summary_of, trace):
-    for phase in summary_of(trace).phases:
-        assert phase.busy_ms <= phase.kernel_ms + 1e-9
-        assert phase.busy_ms <= phase.span_ms + 1e-9
-        assert phase.idle_ms == pytest.approx(phase.span_ms - phase.busy_ms)
-        assert phase.overlap_ms == pytest.approx(phase.kernel_ms - phase.busy_ms)
-
-
-@quick
-@given(traces)
 def test_busy_time_of_a_step_is_its_union(summary_of, trace):
     summary = summary_of(trace)
     if not trace[0]:
@@ -158,6 +148,9 @@ def test_busy_time_of_a_step_is_its_union(summary_of, trace):
 def test_shares_and_times_add_up(summary_of, trace):
     summary = summary_of(trace)
     for phase in summary.phases:
+        assert phase.busy_ms <= min(phase.kernel_ms, phase.span_ms) + 1e-9
+        assert phase.busy_ms + phase.idle_ms == pytest.approx(phase.span_ms)
+        assert phase.busy_ms + phase.overlap_ms == pytest.approx(phase.kernel_ms)
         for by in ("category", "family", "kernel"):
             rows = summary.table(by).filter(
                 (pl.col("phase") == phase.phase) & (pl.col("rank") == phase.rank)

@@ -12,7 +12,6 @@ from export_builder import (
     MIXED,
     PREFILL,
     RUNTIME,
-    VERSIONS,
     ExportBuilder,
 )
 from kernelscope.errors import PhaseNotFound
@@ -462,7 +461,7 @@ def test_the_order_of_rows_does_not_matter(seed, summarize, run_export):
 
 
 @pytest.mark.parametrize("shift_ns", [-90_000, 1, 1_700_000_000_000_000_000])
-@pytest.mark.parametrize("version", VERSIONS[2:])
+@pytest.mark.parametrize("version", ["2023.4", "2026.2"])
 def test_moving_every_moment_changes_nothing(shift_ns, version, summarize):
     export = ExportBuilder(version).window(2_000)
     for _ in range(3):

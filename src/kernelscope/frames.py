@@ -118,6 +118,7 @@ Tokens are those scheduled in the step. The ``kv_tokens`` (summed context length
 LAUNCHES: Schema = {
     "process": pl.Int64(),
     "correlation_id": pl.Int64(),
+    "start_ns": pl.Int64(),
     "step": pl.Int32(),
     "is_launch": pl.Boolean(),
     "is_graph": pl.Boolean(),

@@ -6,10 +6,21 @@ Every function takes arrays of shape ``(n,)``; ``group`` assigns each interval t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Idle times between intervals, shape (gaps,) each."""
+
+    position: Int64
+    began_ns: Int64
+    length_ns: Int64
 
 
 def union_ns(start_ns: Int64, end_ns: Int64, group: npt.NDArray[np.integer], groups: int) -> Int64:
@@ -50,6 +61,30 @@ def _union_of_sorted(start: Int64, end: Int64, group: npt.NDArray[np.integer]) -
     np.subtract(end[1:], np.maximum(start[1:], latest_end[:-1]), out=new[1:])
     np.maximum(new, 0, out=new)
     return np.asarray(np.add.reduceat(new, first), np.int64)
+
+
+def gaps(start_ns: Int64, end_ns: Int64, group: npt.NDArray[np.integer]) -> Gaps:
+    """The idle times between intervals of one group.
+
+    Args:
+        start_ns: int64, shape (n,), sorted by group, then start.
+        end_ns: int64, shape (n,).
+        group: integers, shape (n,).
+
+    Returns:
+        One entry per gap: position of the interval that ends it, when the gap began (the latest
+        end so far in its group) and its length in ns, all above 0.
+    """
+    if start_ns.size == 0:
+        nothing = np.zeros(0, np.int64)
+        return Gaps(nothing, nothing, nothing)
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    shift = np.repeat(_disjoint_shift(start_ns, end_ns, first), np.diff(first, append=group.size))
+    latest_end = np.maximum.accumulate(end_ns + shift) - shift
+    idle = start_ns[1:] - latest_end[:-1]
+    same = group[1:] == group[:-1]
+    after = np.flatnonzero(same & (idle > 0)) + 1
+    return Gaps(after, latest_end[after - 1], idle[after - 1])
 
 
 def _sorted_by_group(

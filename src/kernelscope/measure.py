@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from kernelscope.idle import COLUMNS, split_idle
 from kernelscope.intervals import union_ns
 from kernelscope.placement import REPLAY, Placed, StepFinder, possible_rows
 from kernelscope.steps import Steps
@@ -29,7 +30,8 @@ class Measured:
             durations), ``longest_ns``, and ``is_replay`` for opaque graph replays. ``name`` is
             a row of the names frame, ``step`` negative outside every step.
         by_step: one row per (rank, step): ``kernels``, ``replays``, ``kernel_ns``, ``busy_ns``
-            (union of the intervals), ``first_ns`` and ``last_ns`` (first start, last end),
+            (union of the intervals), ``first_ns`` and ``last_ns`` (first start, last end), the
+            idle time between them by cause (:data:`kernelscope.idle.COLUMNS`),
             ``launch_calls`` (calls with work on the GPU), ``graph_launches`` (those among them
             that launch a graph) and ``launch_calls_made`` (kernel and graph launches seen on
             the CPU, with or without work on the GPU).
@@ -59,7 +61,7 @@ def measure(trace: Trace, steps: Steps, placed: Placed) -> Measured:
     return Measured(
         ranks=placed.ranks.join(totals, on="rank", how="left", maintain_order="left"),
         by_name=by_name,
-        by_step=_by_step(placed, by_name, steps.launches),
+        by_step=_by_step(placed, by_name, steps),
         memory=_memory(trace, steps, placed.ranks),
         impossible=placed.impossible,
     )
@@ -85,7 +87,7 @@ def _by_name(placed: Placed) -> pl.DataFrame:
     )
 
 
-def _by_step(placed: Placed, by_name: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+def _by_step(placed: Placed, by_name: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     is_replay = pl.col("is_replay")
     work = placed.work
     busy_ns = union_ns(
@@ -98,7 +100,9 @@ def _by_step(placed: Placed, by_name: pl.DataFrame, launches: pl.DataFrame) -> p
     calls = placed.calls.group_by("group").agg(
         launch_calls=pl.len().cast(pl.Int64), graph_launches=pl.col("is_graph").sum().cast(pl.Int64)
     )
-    made = launches.group_by("step").agg(launch_calls_made=pl.col("is_launch").sum().cast(pl.Int64))
+    made = steps.launches.group_by("step").agg(
+        launch_calls_made=pl.col("is_launch").sum().cast(pl.Int64)
+    )
     return (
         by_name.group_by("group", *_KEYS, maintain_order=True)
         .agg(
@@ -109,10 +113,13 @@ def _by_step(placed: Placed, by_name: pl.DataFrame, launches: pl.DataFrame) -> p
             last_ns=pl.col("last_ns").max(),
         )
         .join(busy, on="group", how="left", maintain_order="left")
+        .join(split_idle(placed, steps), on="group", how="left", maintain_order="left")
         .join(calls, on="group", how="left", maintain_order="left")
         .join(made, on="step", how="left", maintain_order="left")
         .drop("group")
-        .with_columns(pl.col("launch_calls", "graph_launches", "launch_calls_made").fill_null(0))
+        .with_columns(
+            pl.col("launch_calls", "graph_launches", "launch_calls_made", *COLUMNS).fill_null(0)
+        )
     )
 
 

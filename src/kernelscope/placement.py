@@ -32,8 +32,9 @@ class Placed:
     """Every kernel and opaque replay in its group, a step on one rank.
 
     Attributes:
-        work: one row per kernel or replay, in the order of the file: ``start_ns``, ``end_ns``
-            (int64), ``group`` (int32), ``name`` (int32, an index into ``name_ids``).
+        work: one row per kernel or replay, sorted by group and start: ``start_ns``, ``end_ns``
+            (int64), ``group`` (int32), ``name`` (int32, an index into ``name_ids``), ``call``
+            (int32, row of the launching call in ``Steps.launches``, or -1).
         groups: one row per group number: ``group`` (int32), ``rank`` (uint16), ``step`` (int32,
             negative outside every step).
         ranks: one row per (process, device) with work, sorted: ``rank`` (uint16), ``process``
@@ -152,6 +153,7 @@ def _place_piece(finder: StepFinder, numbering: _Numbering, rows: pl.DataFrame) 
             "end_ns": possible["end_ns"].to_numpy(),
             "group": group,
             "name": numbering.name_of(possible),
+            "call": call,
         }
     )
     return _Piece(work, _distinct_calls(group, call), rows.height - possible.height)
@@ -182,7 +184,7 @@ def _gather(
     found = numbering.devices.number
     pairs = sorted(found)
     return Placed(
-        work=work,
+        work=_in_launch_order(work),
         groups=_groups([pairs.index(pair) for pair in found], finder.width),
         ranks=pl.DataFrame(
             pairs, schema={"process": pl.Int64, "device": pl.Int32}, orient="row"
@@ -193,6 +195,15 @@ def _gather(
         ),
         impossible=sum(piece.impossible for piece in pieces),
     )
+
+
+def _in_launch_order(work: pl.DataFrame) -> pl.DataFrame:
+    """Sorted by group and start; a file in order of start mostly is already."""
+    group, start_ns = work["group"].to_numpy(), work["start_ns"].to_numpy()
+    in_order = (group[1:] > group[:-1]) | (
+        (group[1:] == group[:-1]) & (start_ns[1:] >= start_ns[:-1])
+    )
+    return work if in_order.all() else work.sort("group", "start_ns", maintain_order=True)
 
 
 def _groups(rank_of_number: list[int], width: int) -> pl.DataFrame:
@@ -215,6 +226,7 @@ def _no_work() -> pl.DataFrame:
             "end_ns": pl.Int64,
             "group": pl.Int32,
             "name": pl.Int32,
+            "call": pl.Int32,
         }
     )
 

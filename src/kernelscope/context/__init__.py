@@ -30,8 +30,6 @@ at single launches.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 
@@ -66,27 +64,17 @@ def settle(
             (category).
 
     Returns:
-        The same kernels, sorted by group and start, with a new ``name`` where their
-        surroundings decided; and the names with a row for each new one and the column ``pair``
+        The same kernels with a new ``name`` where their surroundings decided; and the names with a row for each new one and the column ``pair``
         (int64, the row of the multiply whose parts a kernel adds up).
     """
     names = names.with_columns(pair=pl.lit(None, pl.Int64))
     open_names = OpenNames.of(names)
     if not open_names.any_open:
         return placed, names
-    work = _in_launch_order(placed.work)
-    sequence = LaunchSequence.of(work, names, open_names)
+    sequence = LaunchSequence.of(placed.work, names, open_names)
     sources = pl.DataFrame(schema=SOURCES) if sources is None else sources
     passes = (decide_generated(sequence, names, sources), _sampling(sequence), _pairs(sequence))
-    return rename(replace(placed, work=work), names, passes)
-
-
-def _in_launch_order(work: pl.DataFrame) -> pl.DataFrame:
-    group, start_ns = work["group"].to_numpy(), work["start_ns"].to_numpy()
-    in_order = (group[1:] > group[:-1]) | (
-        (group[1:] == group[:-1]) & (start_ns[1:] >= start_ns[:-1])
-    )
-    return work if in_order.all() else work.sort("group", "start_ns", maintain_order=True)
+    return rename(placed, names, passes)
 
 
 def _sampling(sequence: LaunchSequence) -> Decisions:
