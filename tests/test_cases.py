@@ -163,6 +163,10 @@ def test_c16_drafts_and_verification_are_one_step(build):
     decode = kernelscope.summarize(build("C16")).phase("decode")
     assert decode.graph_launches_per_step == EXPECTED["C16"]["graph_launches_per_step"]
     assert decode.wall_ms.median * 1e6 == pytest.approx(EXPECTED["C16"]["median_period_ns"])
+    parts = kernelscope.summarize(build("C16")).table("part")
+    assert parts["part"].to_list() == [1, 2, 3]
+    assert parts["span_ms"][0] * 1e6 == pytest.approx(EXPECTED["C16"]["target_span_ns"])
+    assert parts["kernel_ms"][0] * 1e6 == pytest.approx(EXPECTED["C16"]["target_sum_ns"])
     # A step schedules three tokens; how many are accepted is not in a trace.
     assert decode.tokens_per_s is None
 

@@ -15,7 +15,7 @@ from kernelscope import errors
 from kernelscope.cli import main
 from kernelscope.context import METHODS
 from kernelscope.rules import load_rules
-from kernelscope.summary.model import Left, PhaseSummary, Rank
+from kernelscope.summary.figures import Left, PhaseSummary, Rank
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

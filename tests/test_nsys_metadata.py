@@ -84,7 +84,6 @@ def test_without_a_mapping_the_device_number_is_the_gpu(read, one_kernel):
     assert info.gpu(global_pid(10), 2) is None
 
 
-@pytest.mark.xfail(reason="Gpu does not keep cuDevice yet")
 def test_the_devices_own_number_beats_the_row_number(read, one_kernel):
     # NSYS_SCHEMA section 4: without a mapping TARGET_INFO_GPU.cuDevice, else id.
     one_kernel.gpu(0, "display", cuDevice=1).gpu(1, "compute", cuDevice=0)

@@ -318,7 +318,7 @@ def renamed(summary, name):
     decode = summary.phase("decode")
     largest = replace(decode.largest_kernel, short_name=name)
     tables = {
-        "step": summary.table("step"),
+        **summary.tables,
         "kernel": summary.table("kernel").with_columns(short_name=pl.lit(name)),
         "category": summary.table("category").with_columns(category=pl.lit(name)),
         "family": summary.table("family").with_columns(family=pl.lit(name)),

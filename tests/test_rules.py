@@ -11,7 +11,8 @@ from kernelscope.kernel_names import name_texts
 from kernelscope.rules import Rule, RuleTable, load_rules
 from kernelscope.rules.matching import GROUP_SIZE, first_matches, matches, matches_empty
 
-CORPUS = Path(__file__).parent.parent / "fixtures" / "names" / "kernels.csv"
+NAMES = Path(__file__).parent.parent / "fixtures" / "names"
+CORPORA = (NAMES / "kernels.csv", NAMES / "unseen.csv")
 
 MINE = """
 [[rule]]
@@ -29,9 +30,9 @@ def rules() -> RuleTable:
 
 @pytest.fixture(scope="module")
 def corpus(rules: RuleTable) -> pl.DataFrame:
-    known = pl.read_csv(CORPUS).select("name")
+    known = [pl.read_csv(path).select("name") for path in CORPORA]
     examples = pl.DataFrame({"name": [name for rule in rules.rules for name in rule.examples]})
-    return pl.concat([known, examples]).unique(maintain_order=True)
+    return pl.concat([*known, examples]).unique(maintain_order=True)
 
 
 def named(names: list[str]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Which CUDA API calls start kernels; knowledge shared by the reader and the steps.
+"""Which CUDA API calls start kernels or mark parts of a run; shared by the reader and the steps.
 
 Patterns are SQLite GLOBs joined by ``|``. Names carry a version suffix
 (``cudaLaunchKernel_v7000``) and, with per-thread default streams, ``_ptsz``; the runtime and
@@ -13,6 +13,15 @@ LAUNCH = (
     "cudaLaunchKernel*|cudaLaunchCooperative*|cudaLaunch_v*|cuLaunchKernel*|cuLaunchCooperative*"
     f"|cuLaunchGrid*|{GRAPH_LAUNCH}"
 )
+
+PROFILER_START = "cudaProfilerStart*|cuProfilerStart*"
+PROFILER_STOP = "cudaProfilerStop*|cuProfilerStop*"
+# Every step of an engine copies its input in or its tokens out; layers do neither.
+HOST_CONTACT = (
+    "cudaMemcpy*|cuMemcpy*|cudaStreamSynchronize*|cudaEventSynchronize*|cudaDeviceSynchronize*"
+    "|cuStreamSynchronize*|cuEventSynchronize*|cuCtxSynchronize*"
+)
+GRAPH_INSTANTIATE = "cudaGraphInstantiate*|cuGraphInstantiate*"
 
 
 def as_regex(pattern: str) -> str:

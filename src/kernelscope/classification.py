@@ -95,8 +95,3 @@ def explain_names(
 ) -> Iterator[tuple[str, Sequence[Attempt]]]:
     """Return for each name the rules that were tried on it; see `explain`."""
     return ((name, explain(name, rules)) for name in names)
-
-
-def family_of(category: str, rules: RuleTable) -> str:
-    """Return the family a category is counted in; KeyError when the table has no such one."""
-    return rules.family(category)

@@ -17,6 +17,7 @@ import click
 from kernelscope.commands.categories import categories
 from kernelscope.commands.classify import classify
 from kernelscope.commands.rules import rules
+from kernelscope.commands.steps import steps
 from kernelscope.commands.summarize import summarize
 from kernelscope.errors import KernelscopeError
 
@@ -46,7 +47,7 @@ def main() -> None:
     """
 
 
-for _command in (summarize, classify, categories, rules):
+for _command in (summarize, steps, classify, categories, rules):
     main.add_command(_command)
 
 

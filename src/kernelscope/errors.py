@@ -7,10 +7,12 @@
     │   ├── NotAnExport      not there, unfinished, truncated, or another kind of file
     │   ├── MissingTable     a table or column without which there is no result
     │   └── NoKernels        a good export that holds no GPU kernels to look at
+    ├── StepError            steps that cannot be found in the way asked for
     ├── PhaseNotFound        the phase asked for has no complete step
     ├── UnknownKernels       more of a phase is unknown than was allowed
     ├── SourcesNotFound      a folder without Inductor's generated kernels
     ├── RuleError            a rules file that cannot be used
+    ├── ConfigError          a model configuration that cannot be used
     └── OutputError          a result that cannot be written where it was asked for
 
 ``message`` states what was found, with values; ``hint`` says what to do next. ``str()`` shows
@@ -48,6 +50,10 @@ class NoKernels(ExportError):
     """The export is sound but holds no GPU kernels to look at."""
 
 
+class StepError(KernelscopeError):
+    """Steps cannot be found in the way that was asked for."""
+
+
 class PhaseNotFound(KernelscopeError):
     """The trace has no complete step of the phase that was asked for."""
 
@@ -62,6 +68,10 @@ class SourcesNotFound(KernelscopeError):
 
 class RuleError(KernelscopeError):
     """A rules file cannot be used; the message names the file, the rule and the reason."""
+
+
+class ConfigError(KernelscopeError):
+    """A model's config.json cannot be read or does not count its layers."""
 
 
 class OutputError(KernelscopeError):

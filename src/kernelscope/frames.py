@@ -84,6 +84,17 @@ API_CALLS: Schema = {
 }
 """One row per CUDA runtime or driver call on the CPU."""
 
+GRAPH_NODES: Schema = {
+    "start_ns": pl.Int64(),
+    "process": pl.Int64(),
+    "thread": pl.Int64(),
+    "graph_node": pl.Int64(),
+    "original_node": pl.Int64(),
+}
+"""One row per creation of a CUDA-graph node: when and by which thread. ``original_node`` is the
+node that it was cloned from; a node has a row without one and, if it is a clone, a row with
+one."""
+
 RANGES: Schema = {
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),

@@ -15,13 +15,13 @@ import polars as pl
 
 from kernelscope.numbering import IdNumbers, Numbers
 from kernelscope.steps import NO_STEPS, Steps
-from kernelscope.steps.windows import NO_LAUNCH_CALL, CallIndex
+from kernelscope.steps.windows import NO_LAUNCH_CALL, OUTSIDE, CallIndex
 from kernelscope.trace import Trace
 
 REPLAY = -1
 """The name id of a graph replay that was recorded as a whole."""
 
-_LOWEST_STEP = NO_LAUNCH_CALL
+_LOWEST_STEP = min(OUTSIDE)
 _COLUMNS = ("start_ns", "end_ns", "process", "device", "correlation_id")
 
 Int32s = npt.NDArray[np.int32]

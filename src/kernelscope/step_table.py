@@ -6,6 +6,8 @@ Every other step keeps its row, with the reason in ``status``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
 from kernelscope.measure import Measured
@@ -19,7 +21,10 @@ RECOMPUTE = "recompute"
 NO_KERNELS = "no kernels"
 EMPTY_STEP = "empty"
 
+NOT_CHOSEN = "not chosen"
+
 REASONS = {
+    NOT_CHOSEN: "outside the steps that were asked for",
     INCOMPLETE: "cut by the end of the capture",
     RECOMPUTE: "a preempted request is computed again",
     NO_KERNELS: "no kernel was recorded for it",
@@ -39,6 +44,7 @@ _WINDOW_END_SLACK_NS = 1_000
 _PAUSE_FACTOR = 10
 _PAUSE_MIN_WALLS = 3
 
+_NOT_KNOWN = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
 _SHAPE = ["rank", "thread", "phase", "context_requests", "context_tokens", "generation_requests"]
 
 
@@ -70,6 +76,32 @@ def build_step_table(info: TraceInfo, steps: Steps, measured: Measured) -> pl.Da
     return _with_status(table, info)
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Which complete steps to average, for those who want a window.
+
+    ``first`` and ``last`` bound the steps by their number in the step table (``last`` is not
+    included); ``skip`` leaves out that many complete steps at the beginning of each phase.
+    """
+
+    first: int | None = None
+    last: int | None = None
+    skip: int = 0
+
+
+def choose(table: pl.DataFrame, choice: Choice) -> pl.DataFrame:
+    """The step table with complete steps outside the choice marked as not chosen."""
+    number, complete = pl.col("step"), pl.col("status") == COMPLETE
+    place = complete.cum_sum().over("rank", "phase")
+    inside = place > choice.skip
+    if choice.first is not None:
+        inside &= number >= choice.first
+    if choice.last is not None:
+        inside &= number < choice.last
+    status = pl.when(complete & inside.not_()).then(pl.lit(NOT_CHOSEN)).otherwise("status")
+    return table.with_columns(status=status)
+
+
 def _rank_of_process(ranks: pl.DataFrame) -> pl.Expr:
     """The first rank of a step's process, for steps without work on any GPU."""
     first = ranks.group_by("process").agg(pl.col("rank").min())
@@ -87,10 +119,7 @@ def _whole_trace(measured: Measured) -> pl.DataFrame:
         wall_ns=pl.lit(None, pl.Int64),
         gap_ns=pl.lit(None, pl.Int64),
         is_pause=pl.lit(value=False),
-        generation_tokens=pl.lit(None, pl.Int64),
-        generation_requests=pl.lit(None, pl.Int64),
-        context_tokens=pl.lit(None, pl.Int64),
-        context_requests=pl.lit(None, pl.Int64),
+        **dict.fromkeys(_NOT_KNOWN, pl.lit(None, pl.Int64)),
     )
 
 

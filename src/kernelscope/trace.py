@@ -32,6 +32,7 @@ class Gpu:
 
     id: int
     name: str
+    cuda_ordinal: int | None = None
     memory_bandwidth_bytes_per_s: int | None = None
     memory_bytes: int | None = None
     multiprocessors: int | None = None
@@ -67,7 +68,8 @@ class TraceInfo:
         for owner, ordinal, gpu_id in self.gpu_of_device:
             if (owner, ordinal) == (process_id, device):
                 return by_id.get(gpu_id)
-        return by_id.get(device)
+        by_ordinal = {gpu.cuda_ordinal: gpu for gpu in self.gpus}
+        return by_ordinal.get(device, by_id.get(device))
 
 
 class Source(Protocol):
@@ -91,6 +93,7 @@ _TABLES = {
     "copies": frames.COPIES,
     "sets": frames.SETS,
     "api_calls": frames.API_CALLS,
+    "graph_nodes": frames.GRAPH_NODES,
 }
 
 
@@ -129,6 +132,11 @@ class Trace:
         calls = self.read("api_calls")
         names = self.names(calls["name_id"]).rename({"id": "name_id"})
         return calls.join(names, on="name_id", how="left", maintain_order="left")
+
+    @cached_property
+    def graph_nodes(self) -> pl.DataFrame:
+        """The making of CUDA-graph nodes (:data:`frames.GRAPH_NODES`)."""
+        return self.read("graph_nodes")
 
     @cached_property
     def ranges(self) -> pl.DataFrame:

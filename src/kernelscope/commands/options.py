@@ -1,26 +1,91 @@
-"""Options and values that several commands share."""
+"""Options that several commands share: how a trace is read, and where results go."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from kernelscope.rules import RuleTable
+    from kernelscope.summary import Summary
 
-F = TypeVar("F", bound=Callable[..., Any])
+Command = Callable[..., Any]
+
+STEP_METHODS = ("auto", "nvtx", "graph", "marker", "gaps")
 
 
-def rules_option(command: F) -> F:
+@dataclass(frozen=True)
+class Reading:
+    """What a user asked for about reading a trace; see the help of the options."""
+
+    steps_by: str
+    marker: str | None
+    window: tuple[int | None, int | None]
+    skip_first: int
+    split_by: str | None
+    context: bool
+    inductor_cache: Path | None
+    rules_path: Path | None
+
+    def summarize(self, trace: Path, *, layers: bool = False) -> Summary:
+        """Read a trace and summarize it, with a progress bar where someone is looking."""
+        from kernelscope.nsys import read_export
+        from kernelscope.rendering.progress import ReadingProgress
+        from kernelscope.step_table import Choice
+        from kernelscope.steps import split_steps
+        from kernelscope.summary import summarize
+
+        rules = load(self.rules_path)
+        with ReadingProgress() as progress:
+            opened = read_export(trace, progress=progress.update)
+            return summarize(
+                opened,
+                steps=split_steps(opened, method=self.steps_by, marker=self.marker),
+                rules=rules,
+                context=self.context,
+                inductor_cache=self.inductor_cache,
+                choice=Choice(*self.window, skip=self.skip_first),
+                split_by_batch=self.split_by == "batch",
+                layers=layers,
+            )
+
+
+def reading_options(command: Command) -> Command:
+    """The options of :class:`Reading`; the command gets one as ``reading``."""
+
+    @functools.wraps(command)
+    def with_reading(*args: Any, **options: Any) -> Any:
+        mine = {name: options.pop(name) for name in Reading.__dataclass_fields__}
+        return command(*args, reading=Reading(**mine), **options)
+
+    for option in reversed(_READING):
+        with_reading = option(with_reading)
+    return rules_option(with_reading)
+
+
+def rules_option(command: Command) -> Command:
     """``--rules FILE``: a user's rules, laid over the built-in table."""
     return click.option(
         "--rules",
         "rules_path",
         type=click.Path(path_type=Path),
         help="A rules file (TOML), tried before the built-in rules.",
+    )(command)
+
+
+def output_options(command: Command) -> Command:
+    """``-o FILE`` and ``--force``."""
+    command = click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")(
+        command
+    )
+    return click.option(
+        "-o", "--output", type=click.Path(path_type=Path), help="Write to this file."
     )(command)
 
 
@@ -43,3 +108,58 @@ def parse_share(ctx: click.Context, param: click.Parameter, value: str | None) -
     if not 0 <= share <= 1:
         raise click.BadParameter(f"{value!r} is not a share such as 1% or 0.01.", ctx, param)
     return share
+
+
+def parse_window(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> tuple[int | None, int | None]:
+    """``5:20``, ``5:`` or ``:20``: from the first number on, before the second."""
+    if value is None:
+        return None, None
+    match = re.fullmatch(r"(\d*):(\d*)", value.strip())
+    if match is None or not any(match.groups()):
+        raise click.BadParameter(f"{value!r} is not a range such as 5:20.", ctx, param)
+    first, last = (int(text) if text else None for text in match.groups())
+    return first, last
+
+
+_READING = (
+    click.option(
+        "--steps-by",
+        type=click.Choice(STEP_METHODS),
+        default="auto",
+        show_default=True,
+        help="How to find steps; auto takes the first way that works.",
+    ),
+    click.option(
+        "--marker", help="With --steps-by marker: a regex for the kernel that marks steps."
+    ),
+    click.option(
+        "--steps",
+        "window",
+        callback=parse_window,
+        help="Average only steps with these numbers, e.g. 5:20 (20 not included).",
+    ),
+    click.option(
+        "--skip-first",
+        type=click.IntRange(min=0),
+        default=0,
+        help="Leave out this many complete steps at the beginning of each phase.",
+    ),
+    click.option(
+        "--split-by",
+        type=click.Choice(("batch",)),
+        help="Average steps of different numbers of requests apart.",
+    ),
+    click.option(
+        "--context/--no-context",
+        default=True,
+        show_default=True,
+        help="Decide by surroundings what kernel names cannot.",
+    ),
+    click.option(
+        "--inductor-cache",
+        type=click.Path(path_type=Path),
+        help="A folder with Inductor's generated sources, to learn what its kernels do.",
+    ),
+)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kernelscope.commands.options import load, parse_share, rules_option
+from kernelscope.commands.options import Reading, output_options, parse_share, reading_options
 
 if TYPE_CHECKING:
     from kernelscope.summary import Summary
-    from kernelscope.trace import Progress
 
 # Names, not imports: the table behind them needs polars. A test holds them equal to FORMATS.
 FORMATS = ("text", "json", "csv", "markdown", "parquet", "sqlite")
-BY = ("category", "family", "kernel")
+BY = ("category", "family", "kernel", "layer")
 PHASES = ("decode", "prefill", "mixed", "trace")
 
 
 @click.command(short_help="Kernels per step, times and shares of a trace.")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 @click.option("--phase", type=click.Choice(PHASES), help="Only this phase.")
 @click.option(
     "--by",
@@ -36,34 +31,28 @@ PHASES = ("decode", "prefill", "mixed", "trace")
     help="What a row of the tables stands for.",
 )
 @click.option(
-    "--context/--no-context",
-    default=True,
-    show_default=True,
-    help="Decide by surroundings what kernel names cannot.",
-)
-@click.option(
-    "--inductor-cache",
+    "--model-config",
     type=click.Path(path_type=Path),
-    help="A folder with Inductor's generated sources, to learn what its kernels do.",
+    help="With --by layer: a Hugging Face config.json to check the layers against.",
 )
 @click.option(
     "--max-unknown",
     callback=parse_share,
     help="Exit with 1 if unknown kernels take more than this share of a phase, e.g. 1%.",
 )
-@rules_option
+@output_options
+@reading_options
 def summarize(
     trace: Path,
     format_: str,
     output: Path | None,
     phase: str | None,
     by: str,
-    inductor_cache: Path | None,
+    model_config: Path | None,
     max_unknown: float | None,
-    rules_path: Path | None,
+    reading: Reading,
     *,
     force: bool,
-    context: bool,
 ) -> None:
     """Summarize TRACE per phase: kernels per step, times, and shares per category.
 
@@ -72,21 +61,22 @@ def summarize(
 
     Example: kernelscope summarize trace.sqlite --phase decode --format json
     """
-    from kernelscope.nsys import read_export
-    from kernelscope.rendering import BINARY_FORMATS, write_summary
-    from kernelscope.summary import check_unknown
-    from kernelscope.summary import summarize as summarize_trace
+    from kernelscope.rendering import BINARY_FORMATS, check_target, write_summary
+    from kernelscope.summary import check_layers, check_unknown
 
     if format_ in BINARY_FORMATS and output is None:
         raise click.UsageError(f"--format {format_} writes a binary file: give its name with -o.")
-    rules = load(rules_path)
-    with _progress() as progress:
-        opened = read_export(trace, progress=progress)
-        summary = summarize_trace(
-            opened, rules=rules, context=context, inductor_cache=inductor_cache
-        )
+    if by != "layer" and model_config is not None:
+        raise click.UsageError("--model-config goes with --by layer.")
+    if by == "layer" and reading.split_by is not None:
+        raise click.UsageError("--by layer does not go with --split-by.")
+    if output is not None:
+        check_target(output, overwrite=force)
+    summary = reading.summarize(trace, layers=by == "layer")
     if phase is not None:
         summary = summary.only(phase)
+    if model_config is not None:
+        summary = check_layers(summary, model_config)
     if output is None:
         _print(summary, format_, by)
     else:
@@ -108,12 +98,3 @@ def _print(summary: Summary, format_: str, by: str) -> None:
         print_summary(summary, by, Console(highlight=False))
         return
     click.echo(render(summary, format_, by=by), nl=False)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar on standard error once reading has taken a second, if someone is looking."""
-    from kernelscope.rendering.progress import ReadingProgress
-
-    with ReadingProgress() as progress:
-        yield progress.update

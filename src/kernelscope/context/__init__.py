@@ -64,8 +64,9 @@ def settle(
             (category).
 
     Returns:
-        The same kernels with a new ``name`` where their surroundings decided; and the names with a row for each new one and the column ``pair``
-        (int64, the row of the multiply whose parts a kernel adds up).
+        The same kernels with a new ``name`` where their surroundings decided; and the names with
+        a row for each new one and the column ``pair`` (int64, the row of the multiply whose parts
+        a kernel adds up).
     """
     names = names.with_columns(pair=pl.lit(None, pl.Int64))
     open_names = OpenNames.of(names)

@@ -28,6 +28,7 @@ _GPU_COLUMNS = (
     "smCount",
     "computeMajor",
     "computeMinor",
+    "cuDevice",
 )
 
 
@@ -100,12 +101,13 @@ def _gpus(database: Database) -> tuple[Gpu, ...]:
         Gpu(
             id=int(gpu_id),
             name=str(name or "unknown GPU"),
+            cuda_ordinal=ordinal,
             memory_bandwidth_bytes_per_s=bandwidth,
             memory_bytes=memory,
             multiprocessors=multiprocessors,
             compute_capability=None if major is None else f"{major}.{minor}",
         )
-        for gpu_id, name, bandwidth, memory, multiprocessors, major, minor in rows
+        for gpu_id, name, bandwidth, memory, multiprocessors, major, minor, ordinal in rows
         if gpu_id is not None
     )
 

@@ -18,6 +18,9 @@ MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
 MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 GRAPH_TRACE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+GRAPH_NODES = "CUDA_GRAPH_NODE_EVENTS"
+# Up to 2023.4 the rows of nodes stood here; since then, in the same table, those of graphs.
+OLD_GRAPH_NODES = "CUDA_GRAPH_EVENTS"
 NVTX = "NVTX_EVENTS"
 STRINGS = "StringIds"
 
@@ -91,6 +94,16 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
             "name_id": Field(("nameId",)),
         },
     ),
+    "graph_nodes": (
+        GRAPH_NODES,
+        {
+            "start_ns": Field(("start",), required=True),
+            "process": Field(("globalTid",)),
+            "thread": Field(("globalTid",)),
+            "graph_node": Field(("graphNodeId",)),
+            "original_node": Field(("originalGraphNodeId",)),
+        },
+    ),
 }
 """Contract name -> (nsys table, contract column -> where it comes from)."""
 
@@ -98,6 +111,13 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, Field]]] = {
 def find(database: Database, name: str) -> Table | None:
     """The table or view of that name, or None; lazily absent tables have no rows."""
     return database.tables.get(name.casefold())
+
+
+def find_contract(database: Database, contract: str) -> Table | None:
+    """The table behind a contract, or None; graph nodes have an older home too."""
+    found = find(database, FIELDS[contract][0])
+    is_old = contract == "graph_nodes" and has_column(database, OLD_GRAPH_NODES, "graphNodeId")
+    return find(database, OLD_GRAPH_NODES) if found is None and is_old else found
 
 
 def has_column(database: Database, table: str, column: str) -> bool:

@@ -24,6 +24,7 @@ _CONTRACTS = {
     "copies": frames.COPIES,
     "sets": frames.SETS,
     "api_calls": frames.API_CALLS,
+    "graph_nodes": frames.GRAPH_NODES,
 }
 # Large enough that a query's start-up is lost in it, small enough that a piece is a few MB.
 _PIECE_ROWS = 250_000
@@ -38,6 +39,7 @@ _CHANGES = {
     "thread": pl.col("thread").fill_null(0),
     "device": pl.col("device").fill_null(0),
     "graph_node": pl.col("graph_node").replace(0, None),
+    "original_node": pl.col("original_node").replace(0, None),
     "bytes": pl.col("bytes").fill_null(0),
 }
 
@@ -57,8 +59,8 @@ class NsysSource:
         self, table: str, columns: Sequence[str], function: Callable[[pl.DataFrame], T]
     ) -> list[T]:
         """See :meth:`kernelscope.trace.Trace.map_rows`."""
-        nsys_table, fields = schema.FIELDS[table]
-        found = schema.find(self.database, nsys_table)
+        _, fields = schema.FIELDS[table]
+        found = schema.find_contract(self.database, table)
         if found is None:
             return []
         contract = frames.subset(_CONTRACTS[table], columns)

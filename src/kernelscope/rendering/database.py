@@ -23,7 +23,9 @@ def render_sqlite(summary: Summary, by: str) -> bytes:
         (_flat(phase) for phase in summary.to_dict()["phases"]), alter=True
     )
     for name in TABLES:
-        database.table(name).insert_all(summary.table(name).to_dicts(), alter=True)
+        rows = summary.table(name)
+        types = {column: dtype.to_python() for column, dtype in rows.schema.items()}
+        database.table(name).create(types).insert_all(rows.to_dicts())
     serialized = database.conn.serialize()
     database.close()
     return serialized

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import polars as pl
 
 from kernelscope.rendering import wording
-from kernelscope.summary.model import PhaseSummary, Summary
+from kernelscope.summary.figures import PhaseSummary
+from kernelscope.summary.model import Summary
 
 _NAMED = {
     "category": {"category": "category"},
     "family": {"family": "family"},
     "kernel": {"short_name": "kernel", "category": "category"},
+    "layer": {"layer_kind": "layer", "each": "each"},
 }
 
 
@@ -33,11 +35,18 @@ def _lines(summary: Summary, by: str) -> Iterator[str]:
     )
     for phase in summary.phases:
         yield from _phase(summary, phase, by)
+    lines = wording.across_ranks(summary)
+    if lines:
+        yield from ["", "## Across ranks", ""]
+        yield from (f"- {escape(line)}" for line in lines)
     if summary.excluded or summary.outside:
         yield from ["", "## In no average", ""]
         yield from (
             f"- {escape(wording.left_out(left))}" for left in (*summary.excluded, *summary.outside)
         )
+    if summary.notes:
+        yield from ["", "## Notes", ""]
+        yield from (f"- {escape(note)}" for note in summary.notes)
     if summary.warnings:
         yield from ["", "## Warnings", ""]
         yield from (f"- {escape(warning)}" for warning in summary.warnings)
@@ -45,14 +54,16 @@ def _lines(summary: Summary, by: str) -> Iterator[str]:
 
 def _phase(summary: Summary, phase: PhaseSummary, by: str) -> Iterator[str]:
     yield from ["", f"## {escape(wording.phase_title(summary, phase))}", ""]
-    yield from _table(("figure", "value", "meaning"), "lrl", wording.facts(phase))
+    yield from table_lines(("figure", "value", "meaning"), "lrl", wording.facts(phase))
     yield ""
+    if lines := wording.parts(summary, phase):
+        yield from [*(f"- {escape(line)}" for line in lines), ""]
     named = _NAMED[by]
-    rows = summary.table(by).filter(
-        (pl.col("phase") == phase.phase) & (pl.col("rank") == phase.rank)
-    )
+    rows = wording.shown_rows(summary, phase, by)
+    if by == "layer":
+        yield from [escape(summary.layer_evidence(phase)), ""]
     header = (*named.values(), "kernels per step", "ms per step", "share of kernel time")
-    yield from _table(header, "l" * len(named) + "rrr", _share_rows(phase, rows, named))
+    yield from table_lines(header, "l" * len(named) + "rrr", _share_rows(phase, rows, named))
 
 
 def _share_rows(
@@ -68,7 +79,8 @@ def _share_rows(
         )
 
 
-def _table(header: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table_lines(header: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A Markdown table; ``align`` has an l or r per column."""
     yield f"| {' | '.join(header)} |"
     yield f"|{'|'.join('---:' if side == 'r' else '---' for side in align)}|"
     for row in rows:

@@ -13,18 +13,21 @@ from rich.text import Text
 
 from kernelscope.rendering import wording
 from kernelscope.rules.tables import CUDA_GRAPH
-from kernelscope.summary.model import PhaseSummary, Summary
+from kernelscope.summary.figures import PhaseSummary
+from kernelscope.summary.model import Summary
 
 _BAR_WIDTH = 20
 _BAR = "█"
 _BAR_PARTS = " ▏▎▍▌▋▊▉"
 _PLAIN_WIDTH = 100
 _MOST_KERNELS = 30
+_HEADERS = {"short_name": "kernel", "layer_kind": "layer", "each": "each"}
 _FACT_PADDING = 2
 _PHASE_COLUMNS = {
     "category": ["category"],
     "family": ["family"],
     "kernel": ["short_name", "category"],
+    "layer": ["layer_kind", "each"],
 }
 
 
@@ -47,8 +50,14 @@ def _parts(summary: Summary, by: str, console: Console) -> Iterator[RenderableTy
         yield Text()
         yield Text(wording.phase_title(summary, phase), style="bold")
         yield _facts(phase, console)
+        for line in wording.parts(summary, phase):
+            yield Text(f"  {line}", style="dim")
         yield Text()
-        yield _rows(summary, phase, by, console)
+        if by == "layer":
+            yield Text(f"  {wording.clean(summary.layer_evidence(phase))}")
+        if not wording.shown_rows(summary, phase, by).is_empty():
+            yield _rows(summary, phase, by, console)
+    yield from _across_ranks(summary)
     yield from _left_out(summary)
     yield from _warnings(summary)
 
@@ -79,9 +88,7 @@ def _facts(phase: PhaseSummary, console: Console) -> Table:
 
 
 def _rows(summary: Summary, phase: PhaseSummary, by: str, console: Console) -> Table:
-    rows = summary.table(by).filter(
-        (pl.col("phase") == phase.phase) & (pl.col("rank") == phase.rank)
-    )
+    rows = wording.shown_rows(summary, phase, by)
     shown = rows.head(_MOST_KERNELS) if by == "kernel" else rows
     bars = console.width >= _PLAIN_WIDTH - _BAR_WIDTH and by != "kernel"
     table = _empty_table(by, bars=bars)
@@ -98,7 +105,7 @@ def _rows(summary: Summary, phase: PhaseSummary, by: str, console: Console) -> T
 
 def _total(rows: pl.DataFrame) -> dict[str, float]:
     """The sum of the rows. A replay that was not recorded inside is no kernel."""
-    is_kernel = pl.col("family") != CUDA_GRAPH
+    is_kernel = pl.col("family") != CUDA_GRAPH if "family" in rows.columns else pl.lit(value=True)
     return rows.select(
         pl.col("kernels_per_step").filter(is_kernel).sum(), pl.col("kernel_ms", "share").sum()
     ).row(0, named=True)
@@ -107,7 +114,7 @@ def _total(rows: pl.DataFrame) -> dict[str, float]:
 def _empty_table(by: str, *, bars: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for number, name in enumerate(_PHASE_COLUMNS[by]):
-        header = "kernel" if name == "short_name" else name
+        header = _HEADERS.get(name, name)
         table.add_column(
             f"  {header}" if number == 0 else header, no_wrap=True, overflow="ellipsis"
         )
@@ -162,6 +169,15 @@ def _is_ascii(console: Console) -> bool:
     return console.options.ascii_only
 
 
+def _across_ranks(summary: Summary) -> Iterator[Text]:
+    lines = wording.across_ranks(summary)
+    if lines:
+        yield Text()
+        yield Text("across ranks", style="bold")
+    for line in lines:
+        yield Text(f"  {wording.clean(line)}")
+
+
 def _left_out(summary: Summary) -> Iterator[Text]:
     if not (summary.excluded or summary.outside):
         return
@@ -172,7 +188,9 @@ def _left_out(summary: Summary) -> Iterator[Text]:
 
 
 def _warnings(summary: Summary) -> Iterator[Text]:
-    if summary.warnings:
+    if summary.warnings or summary.notes:
         yield Text()
+    for note in summary.notes:
+        yield Text.assemble(("note: ", "bold"), wording.clean(note))
     for warning in summary.warnings:
         yield Text.assemble(("warning: ", "bold yellow"), wording.clean(warning))

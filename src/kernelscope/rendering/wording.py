@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Any
 
-from kernelscope.summary.model import Counts, Left, PhaseSummary, Spread, Summary
+import polars as pl
 
+from kernelscope.summary.figures import Counts, Left, PhaseSummary, Spread
+from kernelscope.summary.model import Summary
+from kernelscope.summary.warnings import plural
+
+_SEVERAL = 2
 # Anything smaller would be shown as nothing at all.
 _SMALLEST_COUNT = 0.05
 _SMALLEST_MS = 0.0005
@@ -81,6 +87,18 @@ def kernels_per_step(phase: PhaseSummary) -> str:
     return f"{count(counts.median)} ({counts.min:,} to {counts.max:,})"
 
 
+def shown_rows(summary: Summary, phase: PhaseSummary, by: str) -> pl.DataFrame:
+    """The rows of a phase that people are shown; layers by kind, with the time of each layer."""
+    if by != "layer":
+        return summary.rows(phase, by)
+    rows = summary.rows(phase, "layer_kind")
+    each = [
+        f"{row['layers']} x {milliseconds(row['layer_ms_mean'])} ms" if row["layers"] else ""
+        for row in rows.to_dicts()
+    ]
+    return rows.with_columns(pl.Series("each", each, pl.String))
+
+
 def left_out(left: Left) -> str:
     """What is in no average, and why: steps of a phase, or kernels outside every step."""
     if left.phase is None:
@@ -89,9 +107,43 @@ def left_out(left: Left) -> str:
     return f"{plural(left.steps, f'{left.phase} step')}: {left.reason} ({kernels})"
 
 
-def plural(number: int, noun: str) -> str:
-    """``1 step``, ``2 steps``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def parts(summary: Summary, phase: PhaseSummary) -> list[str]:
+    """The replays of one step, where there are several."""
+    return [
+        f"replay {row['part']} of the step: {count(row['kernels_per_step'])} kernels, "
+        f"{milliseconds(row['kernel_ms'])} ms kernel time in {milliseconds(row['span_ms'])} ms"
+        for row in summary.rows(phase, "part").to_dicts()
+    ]
+
+
+def _idle(phase: PhaseSummary) -> str:
+    """What the idle part of the span waits for."""
+    return (
+        f"{milliseconds(phase.idle_inside_replay_ms)} in replays, "
+        f"{milliseconds(phase.idle_for_cpu_ms)} for the CPU, "
+        f"{milliseconds(phase.idle_between_launches_ms)} to launch"
+    )
+
+
+def across_ranks(summary: Summary) -> list[str]:
+    """Ranks compared: who waits in collectives, and the slowest rank per category."""
+    if len(summary.ranks) < _SEVERAL:
+        return []
+    collectives = summary.table("collective").to_dicts()
+    return [_collectives(row) for row in collectives] + [
+        f"{row['phase']} {row['category']}: {milliseconds(row['median_kernel_ms'])} ms median "
+        f"over {row['ranks']} ranks, {milliseconds(row['slowest_kernel_ms'])} ms on the "
+        f"slowest (rank {row['slowest_rank']})"
+        for row in summary.table("rank").to_dicts()
+    ]
+
+
+def _collectives(row: dict[str, Any]) -> str:
+    return (
+        f"rank {row['rank']} {row['phase']}: {count(row['collectives_per_step'])} collective(s) a "
+        f"step, {milliseconds(row['communication_ms'])} ms, of it {milliseconds(row['wait_ms'])} "
+        f"ms waiting for the last rank and {milliseconds(row['transfer_ms'])} ms transfer"
+    )
 
 
 def _requests(counts: Counts) -> str:
@@ -136,7 +188,7 @@ def facts(phase: PhaseSummary) -> list[tuple[str, str, str]]:
         ("span", f"{milliseconds(phase.span_ms)} ms", "first kernel start to last kernel end"),
         ("kernel time", f"{milliseconds(phase.kernel_ms)} ms", "sum over kernels"),
         ("busy", f"{milliseconds(phase.busy_ms)} ms", "at least one kernel running"),
-        ("idle", f"{milliseconds(phase.idle_ms)} ms", "span without any kernel"),
+        ("idle", f"{milliseconds(phase.idle_ms)} ms", _idle(phase)),
         (
             "launch calls",
             count(phase.launch_calls_per_step),
@@ -145,6 +197,9 @@ def facts(phase: PhaseSummary) -> list[tuple[str, str, str]]:
     ]
     if phase.wall_ms is None:
         del rows[1]
+    if phase.overlap_ms >= _SMALLEST_MS:
+        overlap = f"{milliseconds(phase.overlap_ms)} ms"
+        rows.append(("overlap", overlap, "kernel time beside other kernels"))
     if phase.tokens_per_s is not None:
         rows.append(("tokens/s", f"{phase.tokens_per_s:,.1f}", "generated tokens over wall"))
     if phase.prompt_tokens_per_s is not None:

@@ -1,9 +1,9 @@
 """Which step each API call belongs to, by when and on which thread it was made.
 
-A step's window runs from the start of its label to the start of the next label on the same
-thread. The range itself is too short a window: vLLM launches lm_head, sampling and input
-preparation after the range has closed. And GPU time would be the wrong clock: with asynchronous
-scheduling most kernels run while a later step's range is open.
+A step's window runs from its start to the start of the next one on the same thread, or to where
+its method says that it ends. A label's range itself is too short a window: vLLM launches
+lm_head, sampling and input preparation after the range has closed. And GPU time would be the
+wrong clock: with asynchronous scheduling most kernels run while a later step's range is open.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ from kernelscope.trace import Trace
 BEFORE_FIRST_STEP = -1
 OTHER_THREAD = -2
 NO_LAUNCH_CALL = -3
+IN_NO_STEP = -4
+START_UP = -5
 OUTSIDE = {
     BEFORE_FIRST_STEP: "launched before the first step",
-    OTHER_THREAD: "launched by a thread without step labels",
+    OTHER_THREAD: "launched by a thread without steps",
     NO_LAUNCH_CALL: "without a launching call in the capture",
+    IN_NO_STEP: "launched in no recurring step",
+    START_UP: "launched outside the profiled part of the run (start-up, warm-up, graph capture)",
 }
 """Why a kernel is in no step."""
 
@@ -32,29 +36,43 @@ _DENSE_FACTOR = 8
 _DENSE_MINIMUM = 1 << 20
 
 Ints = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 
 
-def assign_calls(trace: Trace, steps: pl.DataFrame) -> pl.DataFrame:
-    """Every API call with its step (:data:`kernelscope.frames.LAUNCHES`).
+def read_calls(trace: Trace, *more: str) -> pl.DataFrame:
+    """The API calls that can have GPU work, unique and sorted by (process, correlation id).
 
     Args:
         trace: the capture.
-        steps: its labelled steps (:data:`kernelscope.frames.STEPS`); may be empty.
+        more: further columns of :data:`kernelscope.frames.API_CALLS` to read.
+
+    Returns:
+        ``process``, ``thread``, ``correlation_id``, ``start_ns``, ``name_id``, ``is_launch``,
+        ``is_graph`` and the further columns.
     """
-    calls = trace.read("api_calls", ["start_ns", "thread", "correlation_id", "name_id"])
-    calls = calls.drop_nulls(["correlation_id", "start_ns"])
+    columns = ["start_ns", "thread", "correlation_id", "name_id", *more]
+    calls = trace.read("api_calls", columns).drop_nulls(["correlation_id", "start_ns"])
     names = trace.names(calls["name_id"])
     is_launch = names.filter(pl.col("name").str.contains(as_regex(LAUNCH)))["id"]
     is_graph = names.filter(pl.col("name").str.contains(as_regex(GRAPH_LAUNCH)))["id"]
-    assigned = calls.select(
-        "correlation_id",
-        "start_ns",
-        pl.Series("step", _step_of(calls, steps)),
-        process=pl.col("thread") & ~0xFFFFFF,
-        is_launch=pl.col("name_id").is_in(is_launch.implode()).fill_null(value=False),
-        is_graph=pl.col("name_id").is_in(is_graph.implode()).fill_null(value=False),
+    return _one_per_id(
+        calls.with_columns(
+            process=pl.col("thread") & ~0xFFFFFF,
+            is_launch=pl.col("name_id").is_in(is_launch.implode()).fill_null(value=False),
+            is_graph=pl.col("name_id").is_in(is_graph.implode()).fill_null(value=False),
+        )
     )
-    return _one_per_id(assigned).select(
+
+
+def assign_calls(calls: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
+    """Every API call with its step (:data:`kernelscope.frames.LAUNCHES`).
+
+    Args:
+        calls: API calls (:func:`read_calls`).
+        bounds: where on a thread what begins: ``thread``, ``start_ns`` and ``step``, a step's
+            number or the reason why calls from here on are in none; sorted by thread and time.
+    """
+    return calls.with_columns(pl.Series("step", _step_of(calls, bounds))).select(
         pl.col(name).cast(dtype) for name, dtype in frames.LAUNCHES.items()
     )
 
@@ -69,15 +87,15 @@ def _one_per_id(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _step_of(calls: pl.DataFrame, steps: pl.DataFrame) -> npt.NDArray[np.int32]:
-    """Step number of each call: the last label on its thread that began before it."""
+def _step_of(calls: pl.DataFrame, bounds: pl.DataFrame) -> Int32s:
+    """Step number of each call: that of the last bound on its thread before it."""
     step = np.full(calls.height, OTHER_THREAD, np.int32)
     thread, start = calls["thread"].to_numpy(), calls["start_ns"].to_numpy()
-    for (label_thread,), labels in steps.group_by(["thread"], maintain_order=True):
-        mine = np.flatnonzero(thread == label_thread)
-        window = np.searchsorted(labels["start_ns"].to_numpy(), start[mine], side="right") - 1
-        numbers = labels["step"].to_numpy()
-        step[mine] = np.where(window < 0, BEFORE_FIRST_STEP, numbers[window])
+    for (bound_thread,), mine in bounds.group_by(["thread"], maintain_order=True):
+        rows = np.flatnonzero(thread == bound_thread)
+        window = np.searchsorted(mine["start_ns"].to_numpy(), start[rows], side="right") - 1
+        numbers = mine["step"].to_numpy()
+        step[rows] = np.where(window < 0, BEFORE_FIRST_STEP, numbers[window])
     return step
 
 

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.metadata import version
 
 import polars as pl
 
 from kernelscope.analysis import analyze
 from kernelscope.errors import UnknownKernels
+from kernelscope.layers import Layers, check_config, find_layers
 from kernelscope.measure import Measured, measure
 from kernelscope.nsys import read_export
 from kernelscope.rules import RuleTable
 from kernelscope.rules.tables import UNKNOWN
-from kernelscope.step_table import build_step_table
+from kernelscope.step_table import Choice, build_step_table, choose
 from kernelscope.steps import Steps
-from kernelscope.summary.model import TABLES, PhaseSummary, Rank, Spread, Summary
+from kernelscope.summary.deviations import find_deviations
+from kernelscope.summary.figures import PhaseSummary, Rank, Spread
+from kernelscope.summary.model import TABLES, Summary
+from kernelscope.summary.parts import find_parts
 from kernelscope.summary.phases import excluded_steps, outside_steps, summarize_phases
-from kernelscope.summary.tables import group_kernels, kernel_table
+from kernelscope.summary.ranks import combine_ranks, split_collectives
+from kernelscope.summary.steps import find_trends, time_per_category
+from kernelscope.summary.tables import group_kernels, kernel_table, with_batch
 from kernelscope.summary.warnings import find_warnings, outside_warning
 from kernelscope.trace import Trace, pid
 
-__all__ = ["TABLES", "PhaseSummary", "Rank", "Spread", "Summary", "check_unknown", "summarize"]
+__all__ = [
+    "TABLES",
+    "PhaseSummary",
+    "Rank",
+    "Spread",
+    "Summary",
+    "check_layers",
+    "check_unknown",
+    "summarize",
+]
 
 
 def summarize(
@@ -31,6 +47,9 @@ def summarize(
     rules: RuleTable | None = None,
     context: bool = True,
     inductor_cache: str | os.PathLike[str] | None = None,
+    choice: Choice | None = None,
+    split_by_batch: bool = False,
+    layers: bool = False,
 ) -> Summary:
     """Say how many kernels a step is and where its time goes.
 
@@ -41,6 +60,9 @@ def summarize(
         context: whether surroundings decide what names cannot.
         inductor_cache: a folder with Inductor's generated sources of the run, if it was kept;
             see :func:`kernelscope.inductor_sources.read_inductor_sources`.
+        choice: which complete steps to average; by default all.
+        split_by_batch: whether steps of different numbers of requests are averaged apart.
+        layers: whether to fold steps into the layers of the model, too.
 
     Raises:
         SourcesNotFound: ``inductor_cache`` holds no generated kernels.
@@ -51,9 +73,16 @@ def summarize(
     found = analyze(trace, steps=steps, rules=rules, context=context, inductor_cache=inductor_cache)
     measured = measure(trace, found.steps, found.placed)
     step_table = build_step_table(trace.info, found.steps, measured)
+    if choice is not None:
+        step_table = choose(step_table, choice)
+    step_table = with_batch(step_table, split=split_by_batch)
     kernels = kernel_table(measured.by_name, step_table, found.names)
     phases = summarize_phases(step_table, kernels, measured.memory)
     outside = outside_steps(measured.by_step)
+    deviations = find_deviations(step_table, measured.by_name, found.names)
+    categories = group_kernels(kernels, "category", "family")
+    per_category = time_per_category(measured.by_name, found.names)
+    folded = find_layers(found.placed, found.names, step_table, trace) if layers else None
     return Summary(
         kernelscope_version=version("kernelscope"),
         rules_version=found.rules.version,
@@ -65,15 +94,24 @@ def summarize(
         excluded=tuple(excluded_steps(step_table)),
         outside=tuple(outside),
         warnings=(
-            *find_warnings(trace.info, found.steps, measured, step_table, phases, kernels),
+            *find_warnings(
+                trace.info, found.steps, measured, step_table, phases, kernels, deviations
+            ),
             *outside_warning(outside, measured),
         ),
         tables={
-            "category": group_kernels(kernels, "category", "family"),
+            "category": categories,
             "family": group_kernels(kernels, "family"),
             "kernel": kernels,
             "step": step_table,
+            "step_category": per_category,
+            "trend": find_trends(step_table, per_category),
+            "part": find_parts(found.placed, found.steps, step_table),
+            "rank": combine_ranks(categories),
+            "collective": split_collectives(found.placed, found.names, step_table),
+            **(layer_tables(folded) if folded else {}),
         },
+        layers=folded,
     )
 
 
@@ -94,6 +132,35 @@ def _ranks(trace: Trace, measured: Measured) -> list[Rank]:
             )
         )
     return ranks
+
+
+def layer_tables(layers: Layers) -> dict[str, pl.DataFrame]:
+    """The layers in the form of the other tables."""
+    no_batch = pl.lit(None, pl.Int64).alias("batch")
+    return {
+        name: table.rename({"kernels": "kernels_per_step"}).with_columns(no_batch)
+        for name, table in (("layer", layers.table), ("layer_kind", layers.kinds))
+    }
+
+
+def check_layers(summary: Summary, config: str | os.PathLike[str]) -> Summary:
+    """The summary with a sentence on whether the model's configuration agrees.
+
+    It is a note if it does and a warning if it does not.
+
+    Args:
+        summary: with layers.
+        config: a Hugging Face ``config.json``.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+    """
+    if summary.layers is None:
+        return summary
+    check = check_config(summary.layers, config)
+    if check.agrees:
+        return replace(summary, notes=(*summary.notes, check.sentence))
+    return replace(summary, warnings=(*summary.warnings, check.sentence))
 
 
 def check_unknown(summary: Summary, most: float) -> None:

@@ -1,8 +1,4 @@
-"""The result of a summary: frozen nouns, and their form as JSON.
-
-Milliseconds are float64; a share is a fraction of the phase's kernel time and the shares of a
-phase add up to 1.
-"""
+"""The result of a summary, and its form as JSON."""
 
 from __future__ import annotations
 
@@ -14,125 +10,34 @@ import polars as pl
 
 from kernelscope import interop
 from kernelscope.errors import PhaseNotFound
+from kernelscope.layers import Layers
+from kernelscope.summary.figures import Left, PhaseSummary, Rank
+from kernelscope.summary.steps import step_rows
 from kernelscope.trace import TraceInfo
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-TABLES = ("category", "family", "kernel", "step")
+TABLES = (
+    "category",
+    "family",
+    "kernel",
+    "step",
+    "step_category",
+    "trend",
+    "part",
+    "rank",
+    "collective",
+)
 """The tables of a summary, by what one row stands for."""
 
-
-@dataclass(frozen=True)
-class Spread:
-    """Median, 10th and 90th percentile (linear interpolation), minimum and maximum."""
-
-    median: float
-    p10: float
-    p90: float
-    min: float
-    max: float
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Median, minimum and maximum of a count per step."""
-
-    median: float
-    min: int
-    max: int
-
-
-@dataclass(frozen=True)
-class LargestKernel:
-    """The longest single kernel of a phase's complete steps."""
-
-    name: str
-    short_name: str
-    category: str
-    duration_ms: float
-    """Of that one execution."""
-    share: float
-    """Of the kernel time of its phase's average step, for one such execution."""
-
-
-@dataclass(frozen=True)
-class MemoryOperations:
-    """Memory copies and sets per step: means over the complete steps. Never part of a share."""
-
-    copies_per_step: float
-    copy_ms: float
-    copied_bytes: float
-    sets_per_step: float
-    set_ms: float
-
-
-@dataclass(frozen=True)
-class PhaseSummary:
-    """The complete steps of one phase on one rank.
-
-    ``kernel_ms``, ``busy_ms``, ``span_ms`` and ``idle_ms`` are means per step, so that
-    categories add up to ``kernel_ms`` and ``busy_ms + idle_ms = span_ms``.
-    """
-
-    phase: str
-    rank: int
-    steps: int
-    incomplete_steps: int
-    excluded_steps: int
-    """Steps of this phase in no average for another reason; see ``Summary.excluded``."""
-    requests_per_step: Counts | None
-    kernels_per_step: Counts
-    wall_ms: Spread | None
-    """First kernel start to the next step's first kernel start, where a step follows."""
-    span_ms: float
-    """First kernel start to last kernel end."""
-    kernel_ms: float
-    """Sum of kernel durations (and of opaque replays)."""
-    busy_ms: float
-    """Time in which at least one kernel ran: the union of their intervals on the device."""
-    idle_ms: float
-    """``span_ms - busy_ms``."""
-    overlap_ms: float
-    """``kernel_ms - busy_ms``: time in which kernels ran side by side."""
-    gap_ms: float | None
-    """Median idle time between the last kernel and the next step's first."""
-    launch_calls_per_step: float
-    """Median number of API calls that start kernels; a graph launch counts once."""
-    graph_launches_per_step: float
-    tokens_per_s: float | None
-    """Generated tokens over wall time (median); null where the label cannot tell how many."""
-    prompt_tokens_per_s: float | None
-    opaque_share: float
-    """Share of kernel time inside replays that were not recorded kernel by kernel. If it is
-    above 0, every other share is a lower bound."""
-    largest_kernel: LargestKernel | None
-    memory: MemoryOperations
-
-
-@dataclass(frozen=True)
-class Rank:
-    """One process on one GPU, with its work in the whole capture."""
-
-    rank: int
-    pid: int
-    process: str | None
-    device: int
-    gpu: str | None
-    kernels: int
-    kernel_ms: float
-
-
-@dataclass(frozen=True)
-class Left:
-    """Work that enters no average, and why."""
-
-    reason: str
-    phase: str | None
-    steps: int
-    kernels: int
-    kernel_ms: float
+_PLURAL = {
+    "category": "categories",
+    "family": "families",
+    "kernel": "kernels",
+    "layer": "layers",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +56,9 @@ class Summary:
         outside: kernels in no step, by reason.
         warnings: what a reader must know before quoting a number.
         tables: one frame per name in :data:`TABLES`; see :meth:`table`.
+        layers: how steps fold into the layers of the model, if that was asked for; then there
+            are also the tables ``"layer"`` and ``"layer_kind"``.
+        notes: what else there is to say.
     """
 
     kernelscope_version: str
@@ -164,11 +72,13 @@ class Summary:
     outside: tuple[Left, ...]
     warnings: tuple[str, ...]
     tables: Mapping[str, pl.DataFrame]
+    layers: Layers | None = None
+    notes: tuple[str, ...] = ()
 
-    def phase(self, phase: str, rank: int = 0) -> PhaseSummary:
+    def phase(self, phase: str, rank: int = 0, batch: int | None = None) -> PhaseSummary:
         """The summary of one phase; KeyError naming the phases there are, if it has none."""
         for found in self.phases:
-            if (found.phase, found.rank) == (phase, rank):
+            if (found.phase, found.rank, found.batch) == (phase, rank, batch):
                 return found
         there_are = ", ".join(f"{found.phase} (rank {found.rank})" for found in self.phases)
         raise KeyError(f"no complete {phase} step on rank {rank}; there are: {there_are}")
@@ -187,7 +97,8 @@ class Summary:
                 hint=f"Phases with complete steps: {there_are}.",
             )
         tables = {
-            name: table.filter(pl.col("phase") == phase) for name, table in self.tables.items()
+            name: table.filter(pl.col("phase") == phase) if "phase" in table.columns else table
+            for name, table in self.tables.items()
         }
         return replace(self, phases=phases, tables=tables)
 
@@ -198,11 +109,27 @@ class Summary:
         thing, largest first: ``kernels_per_step`` (float64, mean), ``kernel_ms`` (float64, mean
         per step), ``share`` (float64, of the phase's kernel time). ``"step"`` has one row per
         step, excluded ones with their ``status``; its times are int64 nanoseconds.
+        ``"step_category"`` has their times per category and ``"trend"`` how those move
+        (:mod:`kernelscope.summary.steps`); ``"part"`` has the replays that make up one step
+        (:mod:`kernelscope.summary.parts`); ``"rank"`` and ``"collective"`` compare ranks
+        (:mod:`kernelscope.summary.ranks`).
 
         Raises:
             KeyError: there is no such table.
         """
         return self.tables[by]
+
+    def steps(self) -> pl.DataFrame:
+        """One row per step, times in ms, with a column ``<category>_ms`` per category."""
+        return step_rows(self.table("step"), self.table("step_category"))
+
+    def rows(self, phase: PhaseSummary, by: str = "category") -> pl.DataFrame:
+        """The rows of a table that belong to one phase, rank and batch."""
+        return self.table(by).filter(
+            (pl.col("rank") == phase.rank)
+            & (pl.col("phase") == phase.phase)
+            & pl.col("batch").eq_missing(pl.lit(phase.batch, pl.Int64))
+        )
 
     def to_pandas(self, by: str = "category") -> pandas.DataFrame:
         """:meth:`table` as a pandas DataFrame."""
@@ -226,7 +153,8 @@ class Summary:
     def to_dict(self, by: str = "category") -> dict[str, Any]:
         """The summary as plain data for JSON; the keys are documented and stable.
 
-        ``by`` chooses the table under each phase: ``categories``, ``families`` or ``kernels``.
+        ``by`` chooses the table under each phase: ``categories``, ``families``, ``kernels`` or
+        ``layers`` (with ``layer_kinds``).
         """
         return {
             "kernelscope_version": self.kernelscope_version,
@@ -241,6 +169,8 @@ class Summary:
             "step_method": self.step_method,
             "step_evidence": self.step_evidence,
             "ranks": [asdict(rank) for rank in self.ranks],
+            "across_ranks": self.table("rank").to_dicts() if len(self.ranks) > 1 else [],
+            "collectives": self.table("collective").to_dicts(),
             "phases": [self._phase_dict(phase, by) for phase in self.phases],
             "excluded_steps": [asdict(left) for left in self.excluded],
             "outside_steps": {
@@ -249,11 +179,26 @@ class Summary:
                 "reasons": [asdict(left) for left in self.outside],
             },
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
         }
 
     def _phase_dict(self, phase: PhaseSummary, by: str) -> dict[str, Any]:
-        rows = self.table(by).filter(
-            (pl.col("phase") == phase.phase) & (pl.col("rank") == phase.rank)
+        rows = self.rows(phase, by)
+        parts = self.rows(phase, "part").drop("phase", "rank", "batch").to_dicts()
+        found = (
+            asdict(phase)
+            | {"parts": parts}
+            | {_PLURAL[by]: rows.drop("phase", "rank", "batch").to_dicts()}
         )
-        key = {"category": "categories", "family": "families", "kernel": "kernels"}[by]
-        return asdict(phase) | {key: rows.drop("phase", "rank").to_dicts()}
+        if by == "layer":
+            kinds = self.rows(phase, "layer_kind")
+            found["layer_kinds"] = kinds.drop("phase", "rank", "batch").to_dicts()
+            found["layer_evidence"] = self.layer_evidence(phase)
+        return found
+
+    def layer_evidence(self, phase: PhaseSummary) -> str:
+        """What the layers of a phase rest on, or why there are none."""
+        for found in self.layers.found if self.layers else ():
+            if (found.rank, found.phase) == (phase.rank, phase.phase):
+                return found.evidence
+        return "no layers were looked for"

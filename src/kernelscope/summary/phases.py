@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import polars as pl
 
+from kernelscope.idle import BETWEEN_LAUNCHES, FOR_CPU, INSIDE_REPLAY
 from kernelscope.rules.tables import CUDA_GRAPH
-from kernelscope.step_table import COMPLETE, INCOMPLETE, REASONS, TRACE
-from kernelscope.steps.labels import DECODE, EMPTY, MIXED, PREFILL
+from kernelscope.step_table import COMPLETE, INCOMPLETE, REASONS
+from kernelscope.steps.labels import DECODE, MIXED
 from kernelscope.steps.windows import OUTSIDE
-from kernelscope.summary.model import (
+from kernelscope.summary.figures import (
     Counts,
     LargestKernel,
     Left,
@@ -19,9 +18,7 @@ from kernelscope.summary.model import (
     PhaseSummary,
     Spread,
 )
-
-PHASES = (DECODE, PREFILL, MIXED, TRACE)
-"""The phases that have averages, in the order in which they are shown."""
+from kernelscope.summary.tables import PHASES, in_phase
 
 _NS_PER_MS = 1e6
 _NS_PER_S = 1e9
@@ -37,19 +34,26 @@ def summarize_phases(
         kernels: the kernel table of the summary.
         memory: :attr:`kernelscope.measure.Measured.memory`.
     """
-    found = []
-    for rank in steps["rank"].drop_nulls().unique().sort():
-        for phase in PHASES:
-            mine = steps.filter((pl.col("rank") == rank) & (pl.col("phase") == phase))
-            if mine.filter(pl.col("status") == COMPLETE).height:
-                rows = kernels.filter((pl.col("rank") == rank) & (pl.col("phase") == phase))
-                found.append(_summarize_phase(phase, rank, mine, rows, memory))
-    return found
+    complete = steps.filter(pl.col("status") == COMPLETE)
+    keys = complete.select("rank", "phase", "batch").unique().rows()
+    return [
+        _summarize_phase(
+            key,
+            in_phase(steps, *key),
+            in_phase(kernels, *key),
+            memory.filter(pl.col("rank") == key[0]),
+        )
+        for key in sorted(keys, key=lambda key: (key[0], PHASES.index(key[1]), key[2] or 0))
+    ]
 
 
 def _summarize_phase(
-    phase: str, rank: int, steps: pl.DataFrame, kernels: pl.DataFrame, memory: pl.DataFrame
+    key: tuple[int, str, int | None],
+    steps: pl.DataFrame,
+    kernels: pl.DataFrame,
+    memory: pl.DataFrame,
 ) -> PhaseSummary:
+    rank, phase, batch = key
     complete = steps.filter(pl.col("status") == COMPLETE)
     incomplete = steps.filter(pl.col("status") == INCOMPLETE).height
     wall = complete["wall_ns"].drop_nulls()
@@ -59,6 +63,7 @@ def _summarize_phase(
     return PhaseSummary(
         phase=phase,
         rank=rank,
+        batch=batch,
         steps=complete.height,
         incomplete_steps=incomplete,
         excluded_steps=steps.height - complete.height - incomplete,
@@ -69,6 +74,9 @@ def _summarize_phase(
         kernel_ms=kernel_ms,
         busy_ms=busy_ms,
         idle_ms=_mean_ms(complete["span_ns"] - complete["busy_ns"]),
+        idle_inside_replay_ms=_mean_ms(complete[INSIDE_REPLAY]),
+        idle_for_cpu_ms=_mean_ms(complete[FOR_CPU]),
+        idle_between_launches_ms=_mean_ms(complete[BETWEEN_LAUNCHES]),
         overlap_ms=_mean_ms(complete["kernel_ns"] - complete["busy_ns"]),
         gap_ms=_median(complete.filter(~pl.col("is_pause"))["gap_ns"] / _NS_PER_MS),
         launch_calls_per_step=_median(complete["launch_calls"]) or 0.0,
@@ -77,7 +85,7 @@ def _summarize_phase(
         prompt_tokens_per_s=_prompt_tokens_per_s(complete),
         opaque_share=float(kernels.filter(pl.col("category") == CUDA_GRAPH)["share"].sum()),
         largest_kernel=_largest(kernels),
-        memory=_memory(complete, memory.filter(pl.col("rank") == rank)),
+        memory=_memory(complete, memory),
     )
 
 
@@ -173,11 +181,6 @@ def outside_steps(by_step: pl.DataFrame) -> list[Left]:
         Left(OUTSIDE[row["step"]], None, 0, row["kernels"], row["kernel_ns"] / _NS_PER_MS)
         for row in groups.to_dicts()
     ]
-
-
-def phase_order(phases: Sequence[str]) -> list[str]:
-    """The phases given, in the order in which they are shown."""
-    return sorted(phases, key=[*PHASES, EMPTY].index)
 
 
 def _mean_ms(values: pl.Series) -> float:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from kernelscope.step_table import COMPLETE
-from kernelscope.summary.phases import PHASES
+from kernelscope.step_table import COMPLETE, TRACE
+from kernelscope.steps.labels import DECODE, MIXED, PREFILL
+
+PHASES = (DECODE, PREFILL, MIXED, TRACE)
+"""The phases that have averages, in the order in which they are shown."""
 
 _NS_PER_MS = 1e6
 _ORDER = {phase: number for number, phase in enumerate(PHASES)}
-PHASE_KEYS = ("rank", "phase")
+PHASE_KEYS = ("rank", "phase", "batch")
+"""What a row of averages stands for; ``batch`` is null unless steps are split by it."""
 
 
 def kernel_table(by_name: pl.DataFrame, steps: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -26,7 +30,7 @@ def kernel_table(by_name: pl.DataFrame, steps: pl.DataFrame, names: pl.DataFrame
         by_name.join(complete, on=["rank", "step"])
         .group_by(*PHASE_KEYS, "name")
         .agg(pl.col("kernels", "kernel_ns").sum(), pl.col("longest_ns").max())
-        .join(counted, on=list(PHASE_KEYS))
+        .join(counted, on=list(PHASE_KEYS), nulls_equal=True)
         .rename({"name": "number"})
         .join(
             names.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("number")),
@@ -51,6 +55,21 @@ def kernel_table(by_name: pl.DataFrame, steps: pl.DataFrame, names: pl.DataFrame
     return _largest_first(per_step, "name", "category", "method", "pair")
 
 
+def with_batch(steps: pl.DataFrame, *, split: bool) -> pl.DataFrame:
+    """The step table with ``batch``: requests of the step if asked for, else null."""
+    requests = pl.col("context_requests") + pl.col("generation_requests")
+    return steps.with_columns(batch=requests if split else pl.lit(None, pl.Int64))
+
+
+def in_phase(table: pl.DataFrame, rank: int, phase: str, batch: int | None) -> pl.DataFrame:
+    """The rows of one rank, phase and batch."""
+    return table.filter(
+        (pl.col("rank") == rank)
+        & (pl.col("phase") == phase)
+        & pl.col("batch").eq_missing(pl.lit(batch, pl.Int64))
+    )
+
+
 def group_kernels(kernels: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """The kernel table added up, one row per rank, phase and ``keys``."""
     sums = kernels.group_by(*PHASE_KEYS, *keys).agg(
@@ -67,5 +86,5 @@ def _share(part: pl.Expr) -> pl.Expr:
 
 def _largest_first(table: pl.DataFrame, *ties: str) -> pl.DataFrame:
     phase = pl.col("phase").replace_strict(_ORDER, default=None, return_dtype=pl.Int8)
-    by = ["rank", phase, "kernel_ms", "kernels_per_step", *ties]
-    return table.sort(by, descending=[False, False, True, True, *[False for _ in ties]])
+    by = ["rank", phase, "batch", "kernel_ms", "kernels_per_step", *ties]
+    return table.sort(by, descending=[False, False, False, True, True, *[False for _ in ties]])

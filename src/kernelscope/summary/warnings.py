@@ -8,9 +8,9 @@ import polars as pl
 
 from kernelscope.measure import Measured
 from kernelscope.rules.tables import UNKNOWN
-from kernelscope.step_table import COMPLETE
 from kernelscope.steps import NO_STEPS, Steps
-from kernelscope.summary.model import Left, PhaseSummary
+from kernelscope.summary.deviations import Deviation
+from kernelscope.summary.figures import Left, PhaseSummary
 from kernelscope.trace import TraceInfo
 
 _MANY_OUTSIDE = 0.01
@@ -24,6 +24,7 @@ def find_warnings(
     step_table: pl.DataFrame,
     phases: Sequence[PhaseSummary],
     kernels: pl.DataFrame,
+    deviations: Sequence[Deviation],
 ) -> Iterator[str]:
     """One sentence per thing that limits what the numbers mean."""
     yield from info.warnings
@@ -31,6 +32,11 @@ def find_warnings(
         yield (
             f"No steps: {steps.evidence}. The whole trace is summarized as one unit. Capture with "
             "'-t cuda,nvtx' and --profiler-config.profiler cuda to get vLLM's step labels."
+        )
+    elif steps.is_inferred:
+        yield (
+            f"Steps are inferred ({steps.method}), not stated by the engine: what recurs is taken "
+            "for decode. Capture with '-t cuda,nvtx' and --profiler-config.profiler cuda to be sure."
         )
     elif not phases:
         yield f"No step is complete, so there are no averages ({steps.evidence})."
@@ -46,7 +52,9 @@ def find_warnings(
             f"{measured.ranks.height} ranks: each process and GPU has its own rows; times of "
             "different ranks are never added."
         )
-    yield from _uneven_steps(step_table)
+    yield from _launch_bound(phases)
+    yield from _lost_replays(steps, measured)
+    yield from _deviations(deviations)
     yield from _pauses(step_table)
 
 
@@ -72,17 +80,40 @@ def _unknown_kernels(phases: Sequence[PhaseSummary], kernels: pl.DataFrame) -> I
         yield f"unknown kernels are {mine['share'].sum():.2%} of {phase.phase} kernel time: {top}."
 
 
-def _uneven_steps(steps: pl.DataFrame) -> Iterator[str]:
-    """Equal decode steps must have equal kernel counts."""
-    complete = steps.filter((pl.col("status") == COMPLETE) & (pl.col("phase") == "decode"))
-    shape = ["rank", "generation_requests", "generation_tokens"]
-    usual = pl.col("kernels").mode().min().over(shape)
-    odd = complete.filter(pl.col("kernels") != usual)
-    if odd.height:
+def _deviations(found: Sequence[Deviation]) -> Iterator[str]:
+    for one in found:
+        what = f": {', '.join(one.differences)}" if one.differences else ""
         yield (
-            f"{odd.height} of {complete.height} decode steps differ in kernel count from the "
-            "usual step of their batch size."
+            f"{one.steps:,} of {one.of:,} {one.phase} steps of one shape differ in kernel count "
+            f"from the usual one (step {one.step}: {one.kernels:,} instead of "
+            f"{one.usual_kernels:,}{what})."
         )
+
+
+def _launch_bound(phases: Sequence[PhaseSummary]) -> Iterator[str]:
+    """The CPU cannot launch fast enough: most of the step passes without any kernel."""
+    for phase in phases:
+        if phase.idle_for_cpu_ms + phase.idle_between_launches_ms > phase.span_ms / 2:
+            yield (
+                f"{phase.phase} is launch-bound: of {phase.span_ms:.1f} ms per step the GPU is "
+                f"idle for {phase.idle_ms:.1f} ms, {phase.idle_for_cpu_ms:.1f} ms of it waiting "
+                f"for the CPU; kernels take {phase.kernel_ms:.1f} ms."
+            )
+
+
+def _lost_replays(steps: Steps, measured: Measured) -> Iterator[str]:
+    made = int(steps.launches["is_graph"].sum())
+    lost = made - int(measured.by_step["graph_launches"].sum())
+    if lost > 0:
+        yield (
+            f"{lost:,} of {made:,} CUDA graph launches left no work on the GPU in this capture; "
+            "what they ran is missing."
+        )
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _pauses(steps: pl.DataFrame) -> Iterator[str]:
@@ -90,8 +121,8 @@ def _pauses(steps: pl.DataFrame) -> Iterator[str]:
     total_ms = float(pauses["gap_ns"].sum()) / 1e6
     if pauses.height:
         yield (
-            f"{pauses.height} pauses between requests ({total_ms:,.1f} ms in all) are part of no "
-            "step."
+            f"{plural(pauses.height, 'pause')} between requests ({total_ms:,.1f} ms in all): part "
+            "of no step."
         )
 
 
