@@ -15,8 +15,10 @@ import pytest
 
 import kernelscope
 from export_builder import DECODE
+from kernelscope.commands import options
 from kernelscope.commands import summarize as command
 from kernelscope.rendering import BINARY_FORMATS, FORMATS, render
+from kernelscope.steps import METHODS
 from kernelscope.summary import TABLES
 from kernelscope.summary.phases import PHASES
 
@@ -52,6 +54,10 @@ def test_the_formats_are_the_librarys():
 
 def test_the_kinds_of_row_are_the_librarys():
     assert set(command.BY) - {"layer"} <= set(TABLES)
+
+
+def test_the_ways_to_find_steps_are_the_librarys():
+    assert list(options.STEP_METHODS) == ["auto", *METHODS, "none"]
 
 
 def test_the_phases_are_the_librarys():

@@ -204,10 +204,22 @@ def test_graph_level_capture_shows_its_replays():
 
 
 @pytest.mark.parametrize("case", UNLABELLED)
-def test_trace_without_labels_is_one_unit(case):
-    (phase,) = summary_of(case).phases
+def test_trace_without_steps_is_one_unit(case):
+    trace = kernelscope.read_export(fixture(case))
+    steps = kernelscope.split_steps(trace, method="none")
+    (phase,) = kernelscope.summarize(trace, steps=steps).phases
     assert phase.phase == "trace"
     assert phase.kernels_per_step.median == plain_sql.kernels(fixture(case)) == 84
+
+
+@pytest.mark.parametrize("case", UNLABELLED)
+def test_five_replays_of_a_graph_are_five_inferred_steps(case):
+    """The probe replays a graph of 12 kernels five times, then runs eagerly twice."""
+    summary = summary_of(case)
+    (phase,) = summary.phases
+    assert summary.step_method == "graph"
+    assert (phase.steps, phase.kernels_per_step.median) == (5, 12)
+    assert any("inferred" in warning for warning in summary.warnings)
 
 
 def fixture(case: str) -> Path:

@@ -267,7 +267,8 @@ def test_a_few_odd_kernels_change_no_layer(odd):
     fold = fold_by_repetition(line_of(" ".join(step)))
     assert order_of(fold.kinds) == f"8 x (3 x {LINEAR}, 1 x {FULL})"
     assert fold.unit.shape == (len(step),)
-    assert fold.deviating <= len(odd) + 1
+    # A kernel at a seam can make the layers on both sides of it deviate.
+    assert fold.deviating <= 2 * len(odd) + 1
 
 
 @pytest.mark.parametrize(

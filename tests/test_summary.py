@@ -256,7 +256,7 @@ def test_kernels_outside_are_counted_by_reason(summarize, run_export):
     summary = summarize(run_export)
     assert [(left.reason, left.kernels, left.kernel_ms) for left in summary.outside] == [
         ("launched before the first step", 1, pytest.approx(0.006)),
-        ("launched by a thread without step labels", 1, pytest.approx(0.002)),
+        ("launched by a thread without steps", 1, pytest.approx(0.002)),
         ("without a launching call in the capture", 1, pytest.approx(0.004)),
     ]
     assert any("3 of 17 kernels are in no step" in warning for warning in summary.warnings)

@@ -194,7 +194,7 @@ def test_without_labels_the_steps_say_so(read, export):
     steps = kernelscope.split_steps(read(export))
     assert steps.method == "none"
     assert steps.frame.is_empty()
-    assert "no NVTX range is a vLLM step label" in steps.evidence
+    assert "no NVTX range is a step label of vLLM" in steps.evidence
 
 
 def test_labels_are_named_as_the_evidence(read, two_steps):

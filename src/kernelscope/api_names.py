@@ -16,9 +16,8 @@ LAUNCH = (
 
 PROFILER_START = "cudaProfilerStart*|cuProfilerStart*"
 PROFILER_STOP = "cudaProfilerStop*|cuProfilerStop*"
-# Every step of an engine copies its input in or its tokens out; layers do neither.
-HOST_CONTACT = (
-    "cudaMemcpy*|cuMemcpy*|cudaStreamSynchronize*|cudaEventSynchronize*|cudaDeviceSynchronize*"
+WAIT = (
+    "cudaStreamSynchronize*|cudaEventSynchronize*|cudaDeviceSynchronize*"
     "|cuStreamSynchronize*|cuEventSynchronize*|cuCtxSynchronize*"
 )
 GRAPH_INSTANTIATE = "cudaGraphInstantiate*|cuGraphInstantiate*"

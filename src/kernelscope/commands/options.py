@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
-STEP_METHODS = ("auto", "nvtx", "graph", "marker", "gaps")
+# Names, not imports; a test holds them equal to the methods of the library.
+STEP_METHODS = ("auto", "nvtx", "graph", "marker", "gaps", "none")
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ _READING = (
         type=click.Choice(STEP_METHODS),
         default="auto",
         show_default=True,
-        help="How to find steps; auto takes the first way that works.",
+        help="How to find steps; auto takes the first way that works, none is the whole trace.",
     ),
     click.option(
         "--marker", help="With --steps-by marker: a regex for the kernel that marks steps."

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from kernelscope.steps.contacts import contacts_before, read_contacts
 from kernelscope.steps.found import DEVICE_GAPS, Declined, Steps
 from kernelscope.steps.inferred import Pieces, count, steps_of
 from kernelscope.steps.launches import Launches, Thread
@@ -19,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _CLEAR = 3.0
-_MOST_GAPS = 0.1
+_MOST_GAPS = 0.5
 _MOST_STEPS = 0.5
 _NS_PER_US = 1e3
 
@@ -33,10 +34,11 @@ def by_gaps(trace: Trace) -> Steps | Declined:
     launches = Launches.of(trace)
     if not launches.threads:
         return Declined(DEVICE_GAPS, "no launching API call was recorded")
-    work = _read_work(trace, CallIndex.of(launches.calls))
+    index = CallIndex.of(launches.calls)
+    work, contacts = _read_work(trace, index), read_contacts(trace, launches, index)
     reasons, found, gaps = [], [], []
     for thread in launches.threads:
-        outcome = _find(thread, work)
+        outcome = _find(thread, work, contacts_before(thread, contacts))
         if isinstance(outcome, str):
             reasons.append(outcome)
         else:
@@ -67,7 +69,7 @@ def _tied(index: CallIndex, rows: pl.DataFrame) -> pl.DataFrame:
     return tied.filter((pl.col("call") >= 0) & (pl.col("end_ns") >= pl.col("start_ns")))
 
 
-def _find(thread: Thread, work: pl.DataFrame) -> tuple[Pieces, int] | str:
+def _find(thread: Thread, work: pl.DataFrame, contacts: Ints) -> tuple[Pieces, int] | str:
     """The steps of one thread and the shortest gap between them, or why there are none."""
     rows = pl.DataFrame({"call": thread.rows, "position": np.arange(thread.rows.size)})
     mine = work.join(rows, on="call", how="inner", maintain_order="left")
@@ -75,10 +77,10 @@ def _find(thread: Thread, work: pl.DataFrame) -> tuple[Pieces, int] | str:
         return f"its kernels run on {mine['device'].n_unique()} devices"
     busy_until = np.maximum.accumulate(mine["end_ns"].to_numpy())
     gap = np.append(0, mine["start_ns"].to_numpy()[1:] - busy_until[:-1])
-    clear = _clear_gaps(gap[gap > 0])
+    clear = _clear_gaps(np.maximum(gap[1:], 1))
     for least in clear:
         pieces = _pieces(thread, mine["position"].to_numpy(), gap >= least)
-        if pieces is not None:
+        if pieces is not None and _have_contact(pieces, contacts):
             return pieces, least
     if not clear:
         return f"no gaps on the device are {_CLEAR:g} times as long as all shorter ones"
@@ -96,6 +98,12 @@ def _pieces(thread: Thread, position: Ints, is_begin: Bools) -> Pieces | None:
         return None
     labels = [f"piece {number}" for number in range(1, int(keep.sum()) + 1)]
     return Pieces(thread, first[keep], last[keep], labels)
+
+
+def _have_contact(pieces: Pieces, contacts: Ints) -> bool:
+    """Whether most pieces copy or wait up to the next one, if the thread ever does."""
+    met = np.diff(contacts[pieces.first]) > 0
+    return bool(contacts[-1] == 0 or met.mean() >= _MOST_STEPS)
 
 
 def _clear_gaps(gap: Ints) -> list[int]:

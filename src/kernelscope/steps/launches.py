@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kernelscope.api_names import HOST_CONTACT, as_regex
 from kernelscope.steps.marks import find_marks, is_profiled
 from kernelscope.steps.windows import read_calls
 from kernelscope.trace import Trace
@@ -29,7 +28,6 @@ class Thread:
         end_ns: when it returned, shape (n,).
         all_start_ns: when each call of the thread began, also those that launch nothing;
             ascending.
-        contacts: how many copies and waits the thread had made before each launch, shape (n,).
     """
 
     process: int
@@ -38,7 +36,6 @@ class Thread:
     start_ns: Ints
     end_ns: Ints
     all_start_ns: Ints
-    contacts: Ints
 
     @property
     def pause_ns(self) -> Ints:
@@ -85,12 +82,10 @@ class Launches:
         """
         calls = read_calls(trace, "end_ns")
         marks = find_marks(trace, calls)
-        names = trace.names(calls["name_id"])
-        contact = names.filter(pl.col("name").str.contains(as_regex(HOST_CONTACT)))["id"]
-        return cls(calls, marks, tuple(_threads(calls, contact, marks)))
+        return cls(calls, marks, tuple(_threads(calls, marks)))
 
 
-def _threads(calls: pl.DataFrame, contact: pl.Series, marks: pl.DataFrame) -> Iterator[Thread]:
+def _threads(calls: pl.DataFrame, marks: pl.DataFrame) -> Iterator[Thread]:
     columns = calls.with_row_index("row").select(
         pl.col("row").cast(pl.Int64),
         "process",
@@ -98,20 +93,15 @@ def _threads(calls: pl.DataFrame, contact: pl.Series, marks: pl.DataFrame) -> It
         "start_ns",
         pl.col("end_ns").fill_null(pl.col("start_ns")),
         "is_launch",
-        is_contact=pl.col("name_id").is_in(contact.implode()).fill_null(value=False),
     )
     ordered = columns.sort("thread", "start_ns", maintain_order=True)
     for (process, thread), mine in ordered.group_by("process", "thread", maintain_order=True):
-        launches = mine.with_columns(contacts=pl.col("is_contact").cum_sum().cast(pl.Int64))
-        launches = launches.filter("is_launch")
+        launches = mine.filter("is_launch")
         launches = launches.filter(is_profiled(launches, marks))
         if launches.is_empty():
             continue
-        row, start, end, contacts = (
-            launches[name].to_numpy() for name in ("row", "start_ns", "end_ns", "contacts")
-        )
-        everything = mine["start_ns"].to_numpy()
-        yield Thread(_key(process), _key(thread), row, start, end, everything, contacts)
+        row, start, end = (launches[name].to_numpy() for name in ("row", "start_ns", "end_ns"))
+        yield Thread(_key(process), _key(thread), row, start, end, mine["start_ns"].to_numpy())
 
 
 def _key(value: object) -> int:

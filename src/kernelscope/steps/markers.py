@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from kernelscope.errors import StepError
+from kernelscope.steps.contacts import contacts_before, read_contacts
 from kernelscope.steps.contents import Contents, read_contents
 from kernelscope.steps.cutting import cut_around
 from kernelscope.steps.found import MARKER_KERNEL, Declined, Steps
@@ -50,8 +51,8 @@ def by_marker(trace: Trace, pattern: str | None = None) -> Steps | Declined:
         return Declined(MARKER_KERNEL, "no launching API call was recorded")
     index = CallIndex.of(launches.calls)
     contents = read_contents(trace, index, launches.calls.height, _compiled(pattern))
-    is_named = pattern is not None
-    found = [f for thread in launches.threads if (f := _find(thread, contents, is_named))]
+    contacts = None if pattern is not None else read_contacts(trace, launches, index)
+    found = [f for thread in launches.threads if (f := _find(thread, contents, contacts))]
     if not found:
         return Declined(MARKER_KERNEL, _reason(pattern, int(contents.is_marked.sum())))
     evidence = _evidence(trace, contents, found)
@@ -76,13 +77,14 @@ def _reason(pattern: str | None, marked: int) -> str:
     return f"{marked} launches match {pattern!r}, but the work between them does not recur"
 
 
-def _find(thread: Thread, contents: Contents, is_named: bool) -> _Found | None:  # noqa: FBT001
-    """The steps of one thread by its marker, or None."""
+def _find(thread: Thread, contents: Contents, contacts: pl.DataFrame | None) -> _Found | None:
+    """The steps of one thread by its marker, the named one if contacts are None; or None."""
     token, weight = contents.token[thread.rows], contents.weight[thread.rows]
-    if is_named:
-        at: Ints | None = once_per_step(np.flatnonzero(contents.is_marked[thread.rows]), weight)
+    at: Ints | None
+    if contacts is None:
+        at = once_per_step(np.flatnonzero(contents.is_marked[thread.rows]), weight)
     else:
-        at = find_marker(token, weight, thread.contacts)
+        at = find_marker(token, weight, contacts_before(thread, contacts))
     if at is None or at.size < LEAST_STEPS:
         return None
     cut = cut_around(at, thread.pause_ns, _NO_FOREIGN)

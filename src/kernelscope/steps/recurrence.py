@@ -33,18 +33,18 @@ def find_marker(token: Ints, kernels: Ints, contacts: Ints) -> Ints | None:
     Args:
         token: what each launch ran (:class:`kernelscope.steps.contents.Contents`), shape (n,).
         kernels: how many kernels that were, shape (n,).
-        contacts: copies and waits made before each launch, shape (n,); if there are none at
-            all, the candidate with the longest run wins instead.
+        contacts: copies and waits made before each launch and in all, shape (n + 1,); if there
+            are none, the candidate with the longest run wins instead, if that is most of the work.
     """
     before = np.cumsum(kernels) - kernels
     candidates = _candidates(token)
-    knows = bool(contacts[-1] > contacts[0])
+    knows = bool(contacts[-1] > 0)
     runs = [
         _runs(np.diff(before[at]), np.diff(contacts[at]) > 0 if knows else None)
         for at in candidates
     ]
     held = np.array([held for held, _ in runs], np.int64)
-    if held.max(initial=0) == 0:
+    if held.max(initial=0) <= (0 if knows else _ENOUGH * kernels.sum()):
         return None
     best = np.flatnonzero(held >= (_ENOUGH if knows else _NEARLY_BEST) * held.max())
     size = np.array([size for _, size in runs])[best]
@@ -117,7 +117,10 @@ def once_per_step(at: Ints, kernels: Ints) -> Ints:
     # The piece that crosses from one step to the next is the largest of a period.
     begin = int(np.argmax(alike(size[times:], size[:-times])))
     largest = size[begin : begin + times].max()
-    return at[1:][alike(size, np.full_like(size, largest))]
+    behind = 1 + np.flatnonzero(alike(size, np.full_like(size, largest)))
+    # No piece leads to the first step of the capture.
+    first = behind[:1] - times
+    return at[np.append(first[first >= 0], behind)]
 
 
 def most_common_count(values: Ints) -> int:
@@ -128,8 +131,8 @@ def most_common_count(values: Ints) -> int:
 def recurring(first: Ints, last: Ints, token: Ints, kernels: Ints) -> Bools:
     """Which pieces are the recurring step: the most common one, and pieces much like it.
 
-    A piece is like it if it has nine in ten of its launches, or if it recurs itself: other batch
-    sizes run other kernels. Either way it has about as many kernels.
+    A piece is like it if it has nine in ten of its launches, or if it recurs itself several times
+    in a row: other batch sizes run other kernels. Either way it has about as many kernels.
     """
     sums = np.append(0, np.cumsum(token))
     totals = np.append(0, np.cumsum(kernels))
@@ -142,8 +145,13 @@ def recurring(first: Ints, last: Ints, token: Ints, kernels: Ints) -> Bools:
     same = np.zeros(kinds.size, bool)
     for number, piece in enumerate(np.unique(kind, return_index=True)[1]):
         shared = _shared(numbers[first[piece] : last[piece]], numbers[first[model] : last[model]])
-        same[number] = shared >= _SAME_LAUNCHES or times[number] >= LEAST_STEPS
+        same[number] = shared >= _SAME_LAUNCHES or _most_in_a_row(kind == number) >= LEAST_STEPS
     return np.asarray(same[kind] & (ratio >= _SAME_KERNELS))
+
+
+def _most_in_a_row(flags: Bools) -> int:
+    """The length of the longest run of true flags."""
+    return int(np.diff(np.flatnonzero(~np.concatenate([[False], flags, [False]]))).max()) - 1
 
 
 def _shared(one: Ints, other: Ints) -> float:

@@ -36,7 +36,7 @@ def find_warnings(
     elif steps.is_inferred:
         yield (
             f"Steps are inferred ({steps.method}), not stated by the engine: what recurs is taken "
-            "for decode. Capture with '-t cuda,nvtx' and --profiler-config.profiler cuda to be sure."
+            "for decode. To be sure, capture '-t cuda,nvtx' with --profiler-config.profiler cuda."
         )
     elif not phases:
         yield f"No step is complete, so there are no averages ({steps.evidence})."
