@@ -220,3 +220,19 @@ def test_c42_a_million_kernels_in_a_thousand_steps(build):
     assert summary.ranks[0].kernels == expected["total_kernels"]
     assert decode.wall_ms.median * 1e6 == expected["median_period_ns"]
     assert totals(summary, "decode", 1) == pytest.approx(expected["category_ns_per_step"])
+
+
+def test_c01_without_labels_steps_are_inferred_and_said_to_be(build):
+    expected = EXPECTED["C01"]
+    summary = kernelscope.summarize(build("C01"))
+    decode = summary.phase("decode")
+    assert (decode.steps, decode.kernels_per_step.median) == (
+        expected["inferred_steps"],
+        expected["kernels_per_inferred_step"],
+    )
+    assert decode.graph_launches_per_step == 1
+    found = totals(summary, "decode", decode.steps)
+    assert found == pytest.approx(expected["inferred_step_category_total_ns"])
+    assert sum(left.kernels for left in summary.outside) == expected["eager_block_kernels"]
+    assert summary.step_method == "graph"
+    assert any("inferred" in warning for warning in summary.warnings)

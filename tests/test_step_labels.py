@@ -1,14 +1,15 @@
-"""What a vLLM step label says."""
+"""What a step label says: vLLM's, TensorRT-LLM's and SGLang's."""
 
 import polars as pl
 import pytest
 
+import kernelscope
 from export_builder import DECODE
 from kernelscope import frames
-from kernelscope.steps.labels import parse_labels
+from kernelscope.steps.labels import ENGINES, VLLM, parse_labels
 
 
-def parse(*labels, threads=None):
+def parse(*labels, threads=None, engine=VLLM):
     count = len(labels)
     ranges = pl.DataFrame(
         {
@@ -20,7 +21,7 @@ def parse(*labels, threads=None):
         },
         schema=dict(frames.RANGES),
     )
-    return parse_labels(ranges)
+    return parse_labels(ranges, engine)
 
 
 @pytest.mark.parametrize(
@@ -98,3 +99,91 @@ def test_steps_are_numbered_by_thread_and_time():
 def test_the_frame_follows_its_contract():
     assert dict(parse(DECODE).schema) == dict(frames.STEPS)
     assert dict(parse("nothing").schema) == dict(frames.STEPS)
+
+
+TENSORRT_LLM, SGLANG = ENGINES[1:]
+
+
+def counts(engine, label):
+    (step,) = parse(label, engine=engine).to_dicts()
+    sides = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
+    return (step["phase"], *(step[side] for side in sides))
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        (" 123: 1 ctx reqs, 512 ctx tokens, 4 gen reqs", ("mixed", 1, 512, 4, None)),
+        (" 7: 2 ctx reqs, 0 gen reqs", ("prefill", 2, None, 0, None)),
+        (": 0 ctx reqs, 8 gen reqs", ("decode", 0, None, 8, None)),
+        (" 9: 0 ctx reqs, 0 ctx tokens, 0 gen reqs", ("empty", 0, 0, 0, None)),
+    ],
+)
+def test_tensorrt_llm_gives_requests_and_sometimes_tokens(label, expected):
+    assert counts(TENSORRT_LLM, f"[Executor] _forward_step{label}") == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("step[DECODE bs=4]", ("decode", 0, 0, 4, None)),
+        ("step[TARGET_VERIFY bs=4]", ("decode", 0, 0, 4, None)),
+        ("step[EXTEND bs=1 toks=512]", ("prefill", 1, 512, 0, 0)),
+        ("step[EXTEND bs=1]", ("prefill", 1, None, 0, 0)),
+        ("step[MIXED bs=5]", ("mixed", None, None, None, None)),
+        (
+            "step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 c_sqsq=25 c_sqsk=40"
+            " g_sq=1 g_sk=12 g_sqsq=1 g_sqsk=12]",
+            ("mixed", 1, 5, 1, 1),
+        ),
+        ("step[IDLE bs=0]", ("empty", 0, 0, 0, 0)),
+    ],
+)
+def test_sglang_gives_the_mode_and_the_batch_size(label, expected):
+    assert counts(SGLANG, label) == expected
+
+
+def test_sglang_with_sums_gives_lengths():
+    (step,) = parse("step[DECODE bs=2 g_sqsq=2 g_sqsk=30 g_sk=30]", engine=SGLANG).to_dicts()
+    assert (step["generation_kv_tokens"], step["generation_token_squares"]) == (30, 2)
+    label = "step[EXTEND bs=2 toks=12 c_sqsq=80 c_sqsk=120 c_sk=20]"
+    (step,) = parse(label, engine=SGLANG).to_dicts()
+    assert step["context_kv_tokens"] == 20
+
+
+@pytest.mark.parametrize(
+    "label", ["step 3", "step[3]", "step[DRAFT_EXTEND bs=4]", "step[FOO bs=1]"]
+)
+def test_other_ranges_are_no_steps_of_sglang(label):
+    assert parse(label, engine=SGLANG).is_empty()
+
+
+@pytest.mark.parametrize(
+    ("label", "engine", "phase"),
+    [
+        (DECODE, "vLLM", "decode"),
+        (
+            "[Executor] _forward_step 3: 0 ctx reqs, 0 ctx tokens, 4 gen reqs",
+            "TensorRT-LLM",
+            "decode",
+        ),
+        ("step[EXTEND bs=1 toks=512]", "SGLang", "prefill"),
+    ],
+)
+def test_the_evidence_names_the_engine(label, engine, phase, read, export):
+    export.step(label, [("nvjet_a", 5)]).step(label, [("nvjet_a", 5)])
+    steps = kernelscope.split_steps(read(export))
+    assert (steps.method, steps.evidence) == (
+        "nvtx",
+        f"2 {engine} step labels on 1 worker thread(s)",
+    )
+    assert steps.frame["phase"].to_list() == [phase] * 2
+
+
+def test_of_several_engines_labels_vllms_count(read, export):
+    # C23: another framework's outer ranges must not double the steps.
+    for number in range(3):
+        export.range("step[DECODE bs=1]", 95 + 100 * number, 190 + 100 * number)
+        export.step(DECODE, [("nvjet_a", 5)])
+    steps = kernelscope.split_steps(read(export))
+    assert steps.frame["label"].to_list() == [DECODE] * 3
