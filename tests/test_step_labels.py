@@ -132,8 +132,7 @@ def test_tensorrt_llm_gives_requests_and_sometimes_tokens(label, expected):
         ("step[EXTEND bs=1]", ("prefill", 1, None, 0, 0)),
         ("step[MIXED bs=5]", ("mixed", None, None, None, None)),
         (
-            "step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 c_sqsq=25 c_sqsk=40"
-            " g_sq=1 g_sk=12 g_sqsq=1 g_sqsk=12]",
+            "step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 c_sqsq=2 c_sqsk=4 g_sq=1 g_sk=12 g_sqsq=1]",
             ("mixed", 1, 5, 1, 1),
         ),
         ("step[IDLE bs=0]", ("empty", 0, 0, 0, 0)),

@@ -14,7 +14,8 @@ import polars as pl
 
 Schema = Mapping[str, pl.DataType]
 
-KERNELS: Schema = {
+# What every row of GPU work has.
+_ACTIVITY: Schema = {
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
     "process": pl.Int64(),
@@ -22,6 +23,10 @@ KERNELS: Schema = {
     "context": pl.Int32(),
     "stream": pl.Int32(),
     "correlation_id": pl.Int64(),
+}
+
+KERNELS: Schema = {
+    **_ACTIVITY,
     "graph_node": pl.Int64(),
     "name_id": pl.Int64(),
     "grid_x": pl.Int32(),
@@ -34,26 +39,14 @@ KERNELS: Schema = {
 """One row per kernel execution on a GPU. ``device`` is the ordinal inside the process."""
 
 GRAPH_REPLAYS: Schema = {
-    "start_ns": pl.Int64(),
-    "end_ns": pl.Int64(),
-    "process": pl.Int64(),
-    "device": pl.Int32(),
-    "context": pl.Int32(),
-    "stream": pl.Int32(),
-    "correlation_id": pl.Int64(),
+    **_ACTIVITY,
     "graph_id": pl.Int64(),
     "graph_exec_id": pl.Int64(),
 }
 """One row per CUDA-graph replay that was recorded as a whole, its kernels not recorded."""
 
 COPIES: Schema = {
-    "start_ns": pl.Int64(),
-    "end_ns": pl.Int64(),
-    "process": pl.Int64(),
-    "device": pl.Int32(),
-    "context": pl.Int32(),
-    "stream": pl.Int32(),
-    "correlation_id": pl.Int64(),
+    **_ACTIVITY,
     "graph_node": pl.Int64(),
     "bytes": pl.Int64(),
     "copy_kind": pl.Int32(),
@@ -62,13 +55,7 @@ COPIES: Schema = {
 device, 10 peer to peer (CUPTI's numbers)."""
 
 SETS: Schema = {
-    "start_ns": pl.Int64(),
-    "end_ns": pl.Int64(),
-    "process": pl.Int64(),
-    "device": pl.Int32(),
-    "context": pl.Int32(),
-    "stream": pl.Int32(),
-    "correlation_id": pl.Int64(),
+    **_ACTIVITY,
     "graph_node": pl.Int64(),
     "bytes": pl.Int64(),
 }
@@ -137,6 +124,17 @@ LAUNCHES: Schema = {
 """One row per API call that can have GPU work, sorted by (process, correlation id), which is
 unique. ``step`` is negative outside every step (:mod:`kernelscope.steps.windows`);
 ``is_launch`` marks kernel and graph launches, ``is_graph`` graph launches alone."""
+
+
+TABLES: Mapping[str, Schema] = {
+    "kernels": KERNELS,
+    "graph_replays": GRAPH_REPLAYS,
+    "copies": COPIES,
+    "sets": SETS,
+    "api_calls": API_CALLS,
+    "graph_nodes": GRAPH_NODES,
+}
+"""The tables of a trace by their names, each with its contract."""
 
 
 def empty(schema: Schema) -> pl.DataFrame:

@@ -87,16 +87,6 @@ class Source(Protocol):
         """The text of each id; an id that leads nowhere becomes ``"#<id>"``."""
 
 
-_TABLES = {
-    "kernels": frames.KERNELS,
-    "graph_replays": frames.GRAPH_REPLAYS,
-    "copies": frames.COPIES,
-    "sets": frames.SETS,
-    "api_calls": frames.API_CALLS,
-    "graph_nodes": frames.GRAPH_NODES,
-}
-
-
 @dataclass(frozen=True, eq=False)
 class Trace:
     """One capture. Frames follow the contracts in :mod:`kernelscope.frames`."""
@@ -149,9 +139,9 @@ class Trace:
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """A table by its name (``"kernels"``, ``"copies"``, ...), or some of its columns."""
-        wanted = list(columns or _TABLES[table])
+        wanted = list(columns or frames.TABLES[table])
         pieces = self.source.map_rows(table, wanted, lambda piece: piece)
-        return pl.concat([frames.empty(frames.subset(_TABLES[table], wanted)), *pieces])
+        return pl.concat([frames.empty(frames.subset(frames.TABLES[table], wanted)), *pieces])
 
     def map_rows(
         self, table: str, columns: Sequence[str], function: Callable[[pl.DataFrame], T]

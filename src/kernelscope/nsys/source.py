@@ -18,14 +18,6 @@ from kernelscope.trace import Progress
 
 T = TypeVar("T")
 
-_CONTRACTS = {
-    "kernels": frames.KERNELS,
-    "graph_replays": frames.GRAPH_REPLAYS,
-    "copies": frames.COPIES,
-    "sets": frames.SETS,
-    "api_calls": frames.API_CALLS,
-    "graph_nodes": frames.GRAPH_NODES,
-}
 # Large enough that a query's start-up is lost in it, small enough that a piece is a few MB.
 _PIECE_ROWS = 250_000
 # A file may number its rows from anywhere to anywhere; it must not make us loop for ever.
@@ -63,7 +55,7 @@ class NsysSource:
         found = schema.find_contract(self.database, table)
         if found is None:
             return []
-        contract = frames.subset(_CONTRACTS[table], columns)
+        contract = frames.subset(frames.TABLES[table], columns)
         query = (
             f"SELECT {schema.select_list(found, fields, columns)} FROM {schema.quote(found.name)}"
         )
