@@ -1,4 +1,4 @@
-"""What the GPU waits for inside a step, and gaps between intervals."""
+"""What the GPU waits for inside a step, and idle time between intervals."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from export_builder import DECODE, LAUNCH
-from kernelscope.intervals import gaps, union_ns
+from kernelscope.intervals import idle_before, union_ns
 
 INTERVALS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(0, 20)), max_size=30
@@ -14,26 +14,27 @@ INTERVALS = st.lists(
 
 
 @given(INTERVALS)
-def test_gaps_and_busy_time_fill_the_span_of_each_group(rows):
+def test_idle_and_busy_time_fill_the_span_of_each_group(rows):
     columns = np.array(sorted(rows), np.int64).reshape(-1, 3).T
     group, start, length = (np.ascontiguousarray(column) for column in columns)
     end = start + length
-    found = gaps(start, end, group)
-    assert (found.length_ns > 0).all()
+    found = idle_before(start, end, group)
+    assert (found >= 0).all()
     busy = union_ns(start, end, group, 4)
     for number in set(group.tolist()):
         mine = group == number
-        idle = found.length_ns[group[found.position] == number].sum()
-        assert idle + busy[number] == end[mine].max() - start[mine].min()
+        assert found[mine].sum() + busy[number] == end[mine].max() - start[mine].min()
 
 
 @given(INTERVALS.filter(bool))
-def test_a_gap_ends_where_its_interval_starts(rows):
-    group, start, length = (
-        np.array(column, np.int64) for column in zip(*sorted(rows), strict=True)
-    )
-    found = gaps(start, start + length, group)
-    assert (found.began_ns + found.length_ns == start[found.position]).all()
+def test_nothing_of_the_group_runs_in_an_idle_time(rows):
+    columns = np.array(sorted(rows), np.int64).reshape(-1, 3).T
+    group, start, length = (np.ascontiguousarray(column) for column in columns)
+    end, found = start + length, idle_before(start, start + length, group)
+    for position in np.flatnonzero(found):
+        began = start[position] - found[position]
+        mine = (group == group[position]) & (end > start)
+        assert not (mine & (start < start[position]) & (end > began)).any()
 
 
 @pytest.fixture

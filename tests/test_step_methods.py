@@ -565,11 +565,25 @@ def test_gaps_of_all_lengths_part_nothing(split, engine):
         split(engine.export, "gaps")
 
 
+def test_pieces_with_as_many_kernels_but_other_times_are_no_steps(split, engine):
+    # C12: a replay that was recorded as a whole, and as many eager kernels beside it.
+    for _ in range(8):
+        engine.launch("kernel", "kernel")
+        engine.pause(500)
+        engine.launch("kernel")
+        engine.export.replay(engine.free, 400, engine.call(GRAPH_LAUNCH))
+        engine.free += 400
+        engine.pause(1000)
+    kernels, steps = split(engine.export, "gaps")
+    assert steps.frame.height == 8
+    assert kernels == dict.fromkeys(range(8), 4)
+
+
 def test_unequal_pieces_between_gaps_are_no_steps(split, engine):
     for number in range(9):
         engine.launch(*["kernel"] * (10 + 7 * number))
         engine.pause(800)
-    with pytest.raises(errors.StepError, match="unequal numbers of kernels"):
+    with pytest.raises(errors.StepError, match="are unequal in kernels or time"):
         split(engine.export, "gaps")
 
 

@@ -12,9 +12,10 @@ Each gap between kernels of a step is split by what its end shows:
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from kernelscope.intervals import gaps
+from kernelscope.intervals import Int64, idle_before
 from kernelscope.placement import Placed
 from kernelscope.steps import Steps
 
@@ -32,28 +33,35 @@ def split_idle(placed: Placed, steps: Steps) -> pl.DataFrame:
         steps: their steps, for the times of the launching calls.
 
     Returns:
-        One row per group with idle time: ``group`` and the three :data:`COLUMNS` (int64, ns),
-        which add up to the time from first start to last end that no kernel covers.
+        One row per group with work: ``group`` and the three :data:`COLUMNS` (int64, ns), which
+        add up to the time from first start to last end that no kernel covers.
     """
     work = placed.work
-    group, call = work["group"].to_numpy(), work["call"].to_numpy()
-    found = gaps(work["start_ns"].to_numpy(), work["end_ns"].to_numpy(), group)
-    after = found.position
-    same_call = (call[after] == call[after - 1]) & (call[after] >= 0)
-    call_start = np.append(steps.launches["start_ns"].to_numpy(), np.int64(0))[call[after]]
-    for_cpu = np.clip(call_start - found.began_ns, 0, found.length_ns)
-    for_cpu[same_call | (call[after] < 0)] = 0
-    inside = np.where(same_call, found.length_ns, 0)
-    return (
-        pl.DataFrame(
-            {
-                "group": group[after],
-                INSIDE_REPLAY: inside,
-                FOR_CPU: for_cpu,
-                BETWEEN_LAUNCHES: found.length_ns - inside - for_cpu,
-            },
-            schema_overrides={"group": pl.Int32},
-        )
-        .group_by("group")
-        .agg(pl.col(COLUMNS).sum())
+    start, group, call = (work[name].to_numpy() for name in ("start_ns", "group", "call"))
+    idle = idle_before(start, work["end_ns"].to_numpy(), group)
+    same_call = np.zeros(call.size, bool)
+    np.equal(call[1:], call[:-1], out=same_call[1:])
+    same_call &= call >= 0
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    total = _sums(idle, first)
+    inside = _sums(np.where(same_call, idle, 0), first)
+    for_cpu = np.zeros(placed.groups.height, np.int64)
+    waits = np.flatnonzero((idle > 0) & ~same_call & (call >= 0))
+    call_start = steps.launches["start_ns"].to_numpy()[call[waits]]
+    free_since = start[waits] - idle[waits]
+    np.add.at(for_cpu, group[waits], np.clip(call_start - free_since, 0, idle[waits]))
+    numbers = group[first]
+    return pl.DataFrame(
+        {
+            "group": numbers,
+            INSIDE_REPLAY: inside,
+            FOR_CPU: for_cpu[numbers],
+            BETWEEN_LAUNCHES: total - inside - for_cpu[numbers],
+        },
+        schema_overrides={"group": pl.Int32},
     )
+
+
+def _sums(values: Int64, first: npt.NDArray[np.intp]) -> Int64:
+    """Sums per group, from the position of each group's first entry."""
+    return np.asarray(np.add.reduceat(values, first), np.int64) if first.size else values[:0]

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from kernelscope.idle import COLUMNS, split_idle
-from kernelscope.intervals import union_ns
 from kernelscope.placement import REPLAY, Placed, StepFinder, possible_rows
 from kernelscope.steps import Steps
 from kernelscope.trace import Trace
@@ -89,14 +88,6 @@ def _by_name(placed: Placed) -> pl.DataFrame:
 
 def _by_step(placed: Placed, by_name: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     is_replay = pl.col("is_replay")
-    work = placed.work
-    busy_ns = union_ns(
-        work["start_ns"].to_numpy(),
-        work["end_ns"].to_numpy(),
-        work["group"].to_numpy(),
-        placed.groups.height,
-    )
-    busy = placed.groups.select("group", pl.Series("busy_ns", busy_ns))
     calls = placed.calls.group_by("group").agg(
         launch_calls=pl.len().cast(pl.Int64), graph_launches=pl.col("is_graph").sum().cast(pl.Int64)
     )
@@ -112,13 +103,13 @@ def _by_step(placed: Placed, by_name: pl.DataFrame, steps: Steps) -> pl.DataFram
             first_ns=pl.col("first_ns").min(),
             last_ns=pl.col("last_ns").max(),
         )
-        .join(busy, on="group", how="left", maintain_order="left")
         .join(split_idle(placed, steps), on="group", how="left", maintain_order="left")
         .join(calls, on="group", how="left", maintain_order="left")
         .join(made, on="step", how="left", maintain_order="left")
         .drop("group")
         .with_columns(
-            pl.col("launch_calls", "graph_launches", "launch_calls_made", *COLUMNS).fill_null(0)
+            pl.col("launch_calls", "graph_launches", "launch_calls_made").fill_null(0),
+            busy_ns=pl.col("last_ns") - pl.col("first_ns") - pl.sum_horizontal(COLUMNS),
         )
     )
 

@@ -21,7 +21,8 @@ Bools = npt.NDArray[np.bool_]
 
 _CLEAR = 3.0
 _MOST_GAPS = 0.5
-_MOST_STEPS = 0.5
+_MOST_STEPS = 2 / 3
+_MOST_SPREAD = 2
 _NS_PER_US = 1e3
 
 
@@ -79,21 +80,28 @@ def _find(thread: Thread, work: pl.DataFrame, contacts: Ints) -> tuple[Pieces, i
     gap = np.append(0, mine["start_ns"].to_numpy()[1:] - busy_until[:-1])
     clear = _clear_gaps(np.maximum(gap[1:], 1))
     for least in clear:
-        pieces = _pieces(thread, mine["position"].to_numpy(), gap >= least)
+        pieces = _pieces(thread, mine, gap >= least)
         if pieces is not None and _have_contact(pieces, contacts):
             return pieces, least
     if not clear:
         return f"no gaps on the device are {_CLEAR:g} times as long as all shorter ones"
-    return "the pieces between long gaps on the device hold unequal numbers of kernels"
+    return "the pieces between long gaps on the device are unequal in kernels or time"
 
 
-def _pieces(thread: Thread, position: Ints, is_begin: Bools) -> Pieces | None:
-    """The equal pieces among those that begin so; None if they are few or not apart."""
+def _pieces(thread: Thread, work: pl.DataFrame, is_begin: Bools) -> Pieces | None:
+    """The equal pieces among those that begin so; None if they are few or not apart.
+
+    Equal pieces have equally many kernels and last about as long.
+    """
     begins = np.append(0, np.flatnonzero(is_begin))
+    position, start, end = (work[name].to_numpy() for name in ("position", "start_ns", "end_ns"))
     kernels = np.diff(np.append(begins, position.size))
+    span = np.maximum.reduceat(end, begins) - start[begins]
     first = np.minimum.reduceat(position, begins)
     last = np.maximum.reduceat(position, begins) + 1
+    usual = np.median(span)
     keep = alike(kernels, np.full_like(kernels, int(np.median(kernels))))
+    keep &= (span <= usual * _MOST_SPREAD) & (span * _MOST_SPREAD >= usual)
     if keep.sum() < max(LEAST_STEPS, _MOST_STEPS * kernels.size) or np.any(first[1:] < last[:-1]):
         return None
     labels = [f"piece {number}" for number in range(1, int(keep.sum()) + 1)]
