@@ -6,24 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from export_builder import DECODE, LAUNCH
-from kernelscope.intervals import idle_before, union_ns
+from kernelscope.intervals import idle_before
 
 INTERVALS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(0, 20)), max_size=30
 )
-
-
-@given(INTERVALS)
-def test_idle_and_busy_time_fill_the_span_of_each_group(rows):
-    columns = np.array(sorted(rows), np.int64).reshape(-1, 3).T
-    group, start, length = (np.ascontiguousarray(column) for column in columns)
-    end = start + length
-    found = idle_before(start, end, group)
-    assert (found >= 0).all()
-    busy = union_ns(start, end, group, 4)
-    for number in set(group.tolist()):
-        mine = group == number
-        assert found[mine].sum() + busy[number] == end[mine].max() - start[mine].min()
 
 
 @given(INTERVALS.filter(bool))

@@ -38,26 +38,6 @@ def idle_before(start_ns: Int64, end_ns: Int64, group: Groups) -> Int64:
     return idle
 
 
-def union_ns(start_ns: Int64, end_ns: Int64, group: Groups, groups: int) -> Int64:
-    """Time covered by at least one interval, per group, in ns: the span without the idle time.
-
-    Args:
-        start_ns: int64, shape (n,), in any order.
-        end_ns: int64, shape (n,), each at least its start.
-        group: integers in ``[0, groups)``, shape (n,).
-        groups: how many groups there are.
-    """
-    total = np.zeros(groups, np.int64)
-    if start_ns.size == 0:
-        return total
-    order = np.lexsort((start_ns, group))
-    start, end, group = start_ns[order], end_ns[order], group[order]
-    first = np.flatnonzero(np.diff(group, prepend=-1))
-    span = np.maximum.reduceat(end, first) - start[first]
-    total[group[first]] = span - np.add.reduceat(idle_before(start, end, group), first)
-    return total
-
-
 def _idle_of_crowded(start: Int64, end: Int64, group: Groups) -> Int64:
     """The same by the running maximum of ends.
 
