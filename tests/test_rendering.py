@@ -419,10 +419,27 @@ def test_counts(value, shown):
     assert wording.count(value) == shown
 
 
-def test_a_spread_shows_its_percentiles():
-    assert wording.spread(Spread(15.45, 15.43, 15.47, 15.0, 16.0)) == (
-        "15.45 (p10 15.43, p90 15.47)"
-    )
+def test_a_spread_shows_its_percentiles(summary):
+    wall = Spread(15.45, 15.43, 15.47, 15.0, 16.0)
+    facts = {what: rest for what, *rest in wording.facts(replace(summary.phases[0], wall_ms=wall))}
+    assert facts["wall"][0] == "15.45 ms"
+    assert facts["wall"][1].startswith("median (p10 15.43, p90 15.47)")
+
+
+@pytest.mark.parametrize("width", [12, 13, 30])
+def test_a_long_kernel_name_keeps_both_its_ends(width):
+    shown = wording.shorten("nvjet_sm90_tst_384x8_64x4_4x1_v_bz_TNT", width)
+    assert len(shown) == width
+    assert shown.startswith("nvjet")
+    assert shown.endswith("z_TNT")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_figures_of_long_kernel_names_are_whole(width, summarize, export):
+    export.step(DECODE, [("triton_red_fused_" + "_to_copy_add" * 12, 5), ("nvjet_a", 3)])
+    text = printed(summarize(export), "kernel", width=width, color_system=None)
+    for figure in ("per step", "ms/step", "of kernel time", "62.5 %", "37.5 %", "0.005", "0.003"):
+        assert figure in text, figure
 
 
 @pytest.mark.parametrize(

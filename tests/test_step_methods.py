@@ -1,5 +1,7 @@
 """Steps without labels: by recurring graph replays, by a marker kernel, by gaps."""
 
+import os
+import runpy
 import shutil
 import sqlite3
 from contextlib import closing
@@ -26,7 +28,9 @@ from kernelscope.steps.windows import (
     START_UP,
 )
 
-EXPORTS = Path(__file__).parent.parent / "fixtures" / "exports"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+EXPORTS = FIXTURES / "exports"
+FOLDER = os.environ.get("KERNELSCOPE_TRACES")
 NVTX = "NVTX_EVENTS"
 BODY, DRAFT, PREFILL_GRAPH, OTHER_BODY = 1, 2, 3, 4
 SIZES = {BODY: 20, OTHER_BODY: 18, DRAFT: 3, PREFILL_GRAPH: 8}
@@ -133,16 +137,23 @@ def members(trace, steps):
 
 @pytest.fixture
 def both(tmp_path):
-    """A fixture as it is and a copy of it without NVTX."""
+    """An export as it is and a copy of it without NVTX, as traces."""
 
-    def find(name):
+    def find(path):
         bare = tmp_path / "bare.sqlite"
-        shutil.copyfile(EXPORTS / name, bare)
+        shutil.copyfile(path, bare)
         with closing(sqlite3.connect(bare)) as database, database:
             database.execute(f"DROP TABLE {NVTX}")
-        return kernelscope.read_export(EXPORTS / name), kernelscope.read_export(bare)
+        return kernelscope.read_export(path), kernelscope.read_export(bare)
 
     return find
+
+
+def check_the_same_decode_steps(labelled, bare, method):
+    steps, inferred = split_steps(labelled), split_steps(bare, method=method)
+    by_step, found = members(labelled, steps), members(bare, inferred)
+    decode = steps.frame.filter(pl.col("phase") == DECODE_PHASE)["step"]
+    assert [found[step] for step in inferred.frame["step"]] == [by_step[step] for step in decode]
 
 
 @pytest.mark.parametrize("method", ["graph", "marker"])
@@ -156,20 +167,31 @@ def both(tmp_path):
     ],
 )
 def test_without_labels_the_same_decode_steps_are_found(method, name, both):
-    labelled, bare = both(name)
-    steps = split_steps(labelled)
-    decode = steps.frame.filter(pl.col("phase") == DECODE_PHASE)["step"]
-    by_step = members(labelled, steps)
-    expected = [by_step[step] for step in decode]
-    inferred = split_steps(bare, method=method)
-    found = members(bare, inferred)
-    assert [found[step] for step in inferred.frame["step"]] == expected
+    check_the_same_decode_steps(*both(EXPORTS / name), method)
+
+
+@pytest.mark.skipif(FOLDER is None, reason="KERNELSCOPE_TRACES does not name a folder")
+@pytest.mark.parametrize(
+    ("name", "methods"),
+    [
+        ("qwen35-27b_bf16_b1_in512_out32", ["graph", "marker"]),
+        ("qwen35-27b_bf16_b8_in512_out16", ["graph", "marker"]),
+        ("qwen35-27b_bf16_b1_in512_out6_eager", ["marker"]),
+        ("qwen3-30b-a3b_fp8_b1_in512_out12", ["graph", "marker"]),
+        ("llama-8b_bf16_b4_in256_out16_graphlevel.nsys2024", ["graph", "marker"]),
+    ],
+)
+def test_the_full_captures_show_the_same_decode_steps(name, methods, both, tmp_path):
+    maker = runpy.run_path(str(FIXTURES / "make_fixtures.py"))
+    traces = both(maker["find_capture"](Path(FOLDER), name, tmp_path))
+    for method in methods:
+        check_the_same_decode_steps(*traces, method)
 
 
 @pytest.mark.parametrize("name", ["qwen35-27b_eager", "qwen35-27b_b8_mixed", "qwen35-27b_b8_tail"])
 @pytest.mark.parametrize("method", ["graph", "marker"])
 def test_layers_of_one_or_two_steps_are_not_taken_for_steps(method, name, both):
-    _, bare = both(f"2023.4/{name}.sqlite")
+    _, bare = both(EXPORTS / "2023.4" / f"{name}.sqlite")
     with pytest.raises(errors.StepError, match="finds no steps"):
         split_steps(bare, method=method)
 
@@ -573,7 +595,7 @@ def test_pieces_with_as_many_kernels_but_other_times_are_no_steps(split, engine)
         engine.launch("kernel")
         engine.export.replay(engine.free, 400, engine.call(GRAPH_LAUNCH))
         engine.free += 400
-        engine.pause(1000)
+        engine.pause(5000)
     kernels, steps = split(engine.export, "gaps")
     assert steps.frame.height == 8
     assert kernels == dict.fromkeys(range(8), 4)

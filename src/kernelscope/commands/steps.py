@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -26,13 +28,17 @@ def steps(trace: Path, format_: str, output: Path | None, reading: Reading, *, f
     Example: kernelscope steps trace.sqlite --format csv -o steps.csv
     """
     from kernelscope.rendering import check_target, write_file
-    from kernelscope.rendering.steps import BINARY, STEP_FORMATS
+    from kernelscope.rendering.steps import BINARY, STEP_FORMATS, render_text
 
     if format_ in BINARY and output is None:
         raise click.UsageError(f"--format {format_} writes a binary file: give its name with -o.")
     if output is not None:
         check_target(output, overwrite=force)
-    rendered = STEP_FORMATS[format_](reading.summarize(trace))
+    summary = reading.summarize(trace)
+    if output is None and format_ == "text" and sys.stdout.isatty():
+        click.echo(render_text(summary, shutil.get_terminal_size().columns), nl=False)
+        return
+    rendered = STEP_FORMATS[format_](summary)
     if output is None:
         click.echo(rendered, nl=False)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import polars as pl
 from rich.console import Console
@@ -35,19 +35,21 @@ _SHOWN = {
     "launch_calls": "calls",
     "status": "status",
 }
+_HIDDEN_WHEN_NARROW = ("start_ms", "graph_launches")
 _SURE = 2.0
 _MOST_TRENDS = 6
 
 
-def render_text(summary: Summary) -> str:
-    """A table, 100 columns wide, and the trends that are surely there."""
+def render_text(summary: Summary, width: int = _WIDTH) -> str:
+    """A table and the trends that are surely there; a narrow one has fewer columns."""
     out = io.StringIO()
-    console = Console(file=out, width=_WIDTH, color_system=None)
+    console = Console(file=out, width=width, color_system=None)
+    hidden = _HIDDEN_WHEN_NARROW if width < _WIDTH else ()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in _headings(summary):
+    for heading in _headings(summary, hidden):
         is_text = heading in ("phase", "status")
         table.add_column(heading, no_wrap=True, justify="left" if is_text else "right")
-    for row in _cells(summary):
+    for row in _cells(summary, hidden):
         table.add_row(*map(Text, row))
     console.print(
         f"{wording.clean(summary.info.path)}: steps by {summary.step_method}, times in ms"
@@ -83,16 +85,21 @@ STEP_FORMATS: Mapping[str, Callable[[Summary], str | bytes]] = {
 """Format name -> function of a summary."""
 
 
-def _headings(summary: Summary) -> list[str]:
-    return ["rank", *_SHOWN.values()] if len(summary.ranks) > 1 else list(_SHOWN.values())
+def _columns(summary: Summary, hidden: Collection[str]) -> list[str]:
+    columns = [column for column in _SHOWN if column not in hidden]
+    return ["rank", *columns] if len(summary.ranks) > 1 else columns
 
 
-def _cells(summary: Summary) -> Iterator[list[str]]:
+def _headings(summary: Summary, hidden: Collection[str] = ()) -> list[str]:
+    return [_SHOWN.get(column, column) for column in _columns(summary, hidden)]
+
+
+def _cells(summary: Summary, hidden: Collection[str] = ()) -> Iterator[list[str]]:
     steps = summary.steps().with_columns(
         requests=pl.sum_horizontal("context_requests", "generation_requests", ignore_nulls=False),
         tokens=pl.sum_horizontal("context_tokens", "generation_tokens", ignore_nulls=False),
     )
-    columns = ["rank", *_SHOWN] if len(summary.ranks) > 1 else list(_SHOWN)
+    columns = _columns(summary, hidden)
     for row in steps.to_dicts():
         yield [_cell(column, row.get(column)) for column in columns]
 

@@ -21,6 +21,9 @@ _BAR = "█"
 _BAR_PARTS = " ▏▎▍▌▋▊▉"
 _PLAIN_WIDTH = 100
 _MOST_KERNELS = 30
+# Of the other columns of the table of kernels, which never give way: category, count, time, share.
+_FIGURES_WIDTH = 64
+_NARROWEST = 12
 _HEADERS = {"short_name": "kernel", "layer_kind": "layer", "each": "each"}
 _FACT_PADDING = 2
 _PHASE_COLUMNS = {
@@ -92,6 +95,10 @@ def _rows(summary: Summary, phase: PhaseSummary, by: str, console: Console) -> T
     shown = rows.head(_MOST_KERNELS) if by == "kernel" else rows
     bars = console.width >= _PLAIN_WIDTH - _BAR_WIDTH and by != "kernel"
     table = _empty_table(by, bars=bars)
+    if by == "kernel":
+        room = max(console.width - _FIGURES_WIDTH, _NARROWEST)
+        short = [wording.shorten(name, room) for name in shown["short_name"]]
+        shown = shown.with_columns(pl.Series("short_name", short, pl.String))
     for row in shown.to_dicts():
         table.add_row(*_cells(phase, row, by, bars=bars, ascii_only=_is_ascii(console)))
     if shown.height < rows.height:

@@ -29,6 +29,15 @@ def clean(text: str, width: int | None = None) -> str:
     return shown
 
 
+def shorten(text: str, width: int) -> str:
+    """A kernel's name cut in its middle: tiles and variants stand at its end."""
+    shown = clean(text)
+    if len(shown) <= width:
+        return shown
+    tail = (width - 1) // 2
+    return f"{shown[: width - 1 - tail]}…{shown[len(shown) - tail :]}"
+
+
 def is_control(character: str) -> bool:
     """Whether a terminal may act on a character instead of showing it."""
     return unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Cs")
@@ -67,16 +76,14 @@ def share(value: float, *, is_lower_bound: bool = False) -> str:
     return "> 0 %" if text.startswith("<") else f"≥ {text}"
 
 
-def spread(value: Spread | None) -> str:
-    """``15.45 (p10 15.43, p90 15.47)``."""
-    if value is None:
-        return "–"
-    if value.min == value.max:
-        return milliseconds(value.median)
-    return (
-        f"{milliseconds(value.median)} "
-        f"(p10 {milliseconds(value.p10)}, p90 {milliseconds(value.p90)})"
-    )
+def _wall(spread: Spread) -> tuple[str, str, str]:
+    """The median, and behind it how far steps differ."""
+    meaning = "to the next step's first kernel"
+    if spread.min != spread.max:
+        meaning = (
+            f"median (p10 {milliseconds(spread.p10)}, p90 {milliseconds(spread.p90)}) {meaning}"
+        )
+    return "wall", f"{milliseconds(spread.median)} ms", meaning
 
 
 def kernels_per_step(phase: PhaseSummary) -> str:
@@ -184,7 +191,6 @@ def facts(phase: PhaseSummary) -> list[tuple[str, str, str]]:
     """(what, value, what it means) for the figures of one phase."""
     rows = [
         ("kernels per step", kernels_per_step(phase), ""),
-        ("wall", f"{spread(phase.wall_ms)} ms", "first kernel to the next step's first kernel"),
         ("span", f"{milliseconds(phase.span_ms)} ms", "first kernel start to last kernel end"),
         ("kernel time", f"{milliseconds(phase.kernel_ms)} ms", "sum over kernels"),
         ("busy", f"{milliseconds(phase.busy_ms)} ms", "at least one kernel running"),
@@ -195,8 +201,8 @@ def facts(phase: PhaseSummary) -> list[tuple[str, str, str]]:
             f"{count(phase.graph_launches_per_step)} of them graph launches",
         ),
     ]
-    if phase.wall_ms is None:
-        del rows[1]
+    if phase.wall_ms is not None:
+        rows.insert(1, _wall(phase.wall_ms))
     if phase.overlap_ms >= _SMALLEST_MS:
         overlap = f"{milliseconds(phase.overlap_ms)} ms"
         rows.append(("overlap", overlap, "kernel time beside other kernels"))

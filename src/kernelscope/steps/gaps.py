@@ -22,6 +22,7 @@ Bools = npt.NDArray[np.bool_]
 _CLEAR = 3.0
 _MOST_GAPS = 0.5
 _MOST_STEPS = 2 / 3
+_MOST_KERNELS = 0.5
 _MOST_SPREAD = 2
 _NS_PER_US = 1e3
 
@@ -102,7 +103,8 @@ def _pieces(thread: Thread, work: pl.DataFrame, is_begin: Bools) -> Pieces | Non
     usual = np.median(span)
     keep = alike(kernels, np.full_like(kernels, int(np.median(kernels))))
     keep &= (span <= usual * _MOST_SPREAD) & (span * _MOST_SPREAD >= usual)
-    if keep.sum() < max(LEAST_STEPS, _MOST_STEPS * kernels.size) or np.any(first[1:] < last[:-1]):
+    is_most = keep.mean() >= _MOST_STEPS and kernels[keep].sum() >= _MOST_KERNELS * kernels.sum()
+    if keep.sum() < LEAST_STEPS or not is_most or np.any(first[1:] < last[:-1]):
         return None
     labels = [f"piece {number}" for number in range(1, int(keep.sum()) + 1)]
     return Pieces(thread, first[keep], last[keep], labels)
