@@ -55,7 +55,7 @@ labels = st.lists(
 )
 traces = st.tuples(labels, st.lists(kernels, min_size=1, max_size=25))
 quick = settings(
-    max_examples=8,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

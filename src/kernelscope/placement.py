@@ -198,12 +198,23 @@ def _gather(
 
 
 def _in_launch_order(work: pl.DataFrame) -> pl.DataFrame:
-    """Sorted by group and start; a file in order of start mostly is already."""
+    """Sorted by group and start; a file in order of start mostly is already.
+
+    Work that starts at one moment is put in the order of its calls, so that the order of rows in
+    the file decides nothing.
+    """
     group, start_ns = work["group"].to_numpy(), work["start_ns"].to_numpy()
-    in_order = (group[1:] > group[:-1]) | (
-        (group[1:] == group[:-1]) & (start_ns[1:] >= start_ns[:-1])
-    )
-    return work if in_order.all() else work.sort("group", "start_ns", maintain_order=True)
+    same_group = group[1:] == group[:-1]
+    if not ((group[1:] > group[:-1]) | (same_group & (start_ns[1:] >= start_ns[:-1]))).all():
+        return work.sort("group", "start_ns", "call", "end_ns")
+    ties = np.flatnonzero(same_group & (start_ns[1:] == start_ns[:-1]))
+    if not ties.size:
+        return work
+    tied = np.union1d(ties, ties + 1)
+    keys = [work[name].to_numpy()[tied] for name in ("end_ns", "call", "start_ns", "group")]
+    order = np.arange(work.height)
+    order[tied] = tied[np.lexsort(keys)]
+    return work if np.array_equal(order[tied], tied) else work[order]
 
 
 def _groups(rank_of_number: list[int], width: int) -> pl.DataFrame:
