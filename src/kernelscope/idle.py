@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kernelscope.intervals import Int64, idle_before
+from kernelscope.intervals import Int64, idle_before, run_starts
 from kernelscope.placement import Placed
 from kernelscope.steps import Steps
 
@@ -42,7 +42,7 @@ def split_idle(placed: Placed, steps: Steps) -> pl.DataFrame:
     same_call = np.zeros(call.size, bool)
     np.equal(call[1:], call[:-1], out=same_call[1:])
     same_call &= call >= 0
-    first = np.flatnonzero(np.diff(group, prepend=-1))
+    first = run_starts(group)
     total = _sums(idle, first)
     inside = _sums(np.where(same_call, idle, 0), first)
     for_cpu = np.zeros(placed.groups.height, np.int64)

@@ -13,6 +13,20 @@ Int64 = npt.NDArray[np.int64]
 Groups = npt.NDArray[np.integer]
 
 
+def run_starts(values: npt.NDArray[np.generic]) -> npt.NDArray[np.intp]:
+    """Positions at which a run of equal values begins, the first one included.
+
+    Args:
+        values: shape (n,).
+
+    Returns:
+        Shape (runs,); empty for no values.
+    """
+    changes = np.ones(values.size, bool)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return np.flatnonzero(changes)
+
+
 def idle_before(start_ns: Int64, end_ns: Int64, group: Groups) -> Int64:
     """Idle time directly before each interval within its group, in ns.
 
@@ -44,7 +58,7 @@ def _idle_of_crowded(start: Int64, end: Int64, group: Groups) -> Int64:
     The groups are laid one after another on a common axis, so that one running maximum over the
     whole array serves all of them.
     """
-    first = np.flatnonzero(np.diff(group, prepend=-1))
+    first = run_starts(group)
     length = np.maximum.reduceat(end, first) - start[first]
     begin = np.concatenate(([0], np.cumsum(length)[:-1]))
     shift = np.repeat(begin - start[first], np.diff(first, append=group.size))

@@ -98,7 +98,8 @@ def _category_and_method() -> pl.Expr:
 def _surroundings(sequence: LaunchSequence, position: Ints) -> pl.DataFrame:
     """One row per open kernel: its name, the names around its run, and facts on both."""
     group = sequence.group[position]
-    follows = (np.diff(position, prepend=-2) == 1) & (np.diff(group, prepend=-1) == 0)
+    follows = np.zeros(position.size, bool)
+    follows[1:] = (position[1:] == position[:-1] + 1) & (group[1:] == group[:-1])
     run = np.cumsum(~follows) - 1
     first = np.flatnonzero(~follows)
     last = np.append(first[1:], position.size)[: first.size] - 1

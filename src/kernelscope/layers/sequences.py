@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from kernelscope.intervals import run_starts
 from kernelscope.layers.line import Line
 from kernelscope.layers.model import Ints
 from kernelscope.placement import Placed
@@ -49,7 +50,7 @@ class Sequences:
         work = placed.work.filter(pl.col("group").is_in(groups["group"].implode()))
         work = work.sort("group", "start_ns", maintain_order=True)
         group = work["group"].to_numpy()
-        first = np.flatnonzero(np.diff(group, prepend=-1))
+        first = run_starts(group)
         kernels = np.diff(first, append=group.size)
         row = np.repeat(np.arange(first.size), kernels)
         position = np.arange(group.size) - first[row]

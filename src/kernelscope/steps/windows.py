@@ -16,6 +16,7 @@ import polars as pl
 
 from kernelscope import frames
 from kernelscope.api_names import GRAPH_LAUNCH, LAUNCH, as_regex
+from kernelscope.intervals import run_starts
 from kernelscope.trace import Trace
 
 BEFORE_FIRST_STEP = -1
@@ -110,7 +111,7 @@ class CallIndex:
         """Index calls (:data:`kernelscope.frames.LAUNCHES`)."""
         process = launches["process"].to_numpy()
         ids = launches["correlation_id"].to_numpy()
-        first = np.flatnonzero(np.diff(process, prepend=process[:1] - 1))
+        first = run_starts(process)
         last = np.append(first[1:], process.size)[: first.size]
         return cls(
             {
