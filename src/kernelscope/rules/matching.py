@@ -16,7 +16,7 @@ import polars as pl
 
 from kernelscope.rules.tables import TEXTS, Rule
 
-GROUP_SIZE = 24
+GROUP_SIZE = 16
 
 
 def first_matches(texts: pl.DataFrame, rules: Sequence[Rule]) -> pl.Series:
