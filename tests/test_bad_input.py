@@ -271,6 +271,31 @@ def test_what_is_wrong_with_an_exported_report_is_told_of_the_report(
     assert "no CUDA work was recorded" in line
 
 
+# Damage that SQLite does not see
+
+
+@pytest.mark.parametrize("value", ["'text'", "x'8a00ff'", "CAST(x'8a00ff' AS TEXT)"])
+@pytest.mark.parametrize("column", ["start", "correlationId"])
+def test_a_value_that_is_no_number(value, column, refused, write, export):
+    export.step(DECODE, [("nvjet_a", 5)])
+    path = write(export)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {column} = {value}")
+    assert "there is text where numbers belong" in refused(path)
+
+
+def test_a_damaged_table_name(refused, write, export):
+    export.step(DECODE, [("nvjet_a", 5)])
+    path = write(export)
+    content = path.read_bytes()
+    damaged = content.replace(b"CUPTI_ACTIVITY_KIND_KERNEL", b"\x8aUPTI_ACTIVITY_KIND_KERNEL", 1)
+    assert damaged != content
+    path.write_bytes(damaged)
+    line = refused(path)
+    assert "is damaged" in line
+    assert "Copy it again" in line
+
+
 # No GPU kernels: which case it is
 
 

@@ -123,6 +123,10 @@ class Database:
             yield
         except (sqlite3.Error, adbc_driver_manager.Error, pl.exceptions.PolarsError) as error:
             raise explain(self.path, str(error)) from error
+        except UnicodeDecodeError as error:
+            # sqlite3 failed at its own message, which quotes a damaged name.
+            reason = error.object.decode(errors="replace")
+            raise explain(self.path, reason) from error
 
 
 def open_database(path: str | os.PathLike[str]) -> Database:

@@ -88,6 +88,10 @@ class NsysSource:
             yield _Piece(f" WHERE rowid BETWEEN {begin} AND {end}", end - begin + 1)
 
     def _conform(self, rows: pl.DataFrame, contract: frames.Schema) -> pl.DataFrame:
+        # Looked at before the cast: text may hold bytes that are no UTF-8, over which polars aborts.
+        texts = rows.select(pl.selectors.by_dtype(pl.String, pl.Binary)).columns
+        if texts:
+            raise explain(self.database.path, f"there is text where numbers belong ({texts[0]})")
         try:
             return rows.cast(pl.Schema(contract)).with_columns(
                 change for name, change in _CHANGES.items() if name in contract
