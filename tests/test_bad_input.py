@@ -284,6 +284,14 @@ def test_a_value_that_is_no_number(value, column, refused, write, export):
     assert "there is text where numbers belong" in refused(path)
 
 
+def test_an_end_of_a_range_that_is_no_number(refused, write, export):
+    export.step(DECODE, [("nvjet_a", 5)])
+    path = write(export)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE NVTX_EVENTS SET \"end\" = 'text'")
+    assert "there is text where numbers belong (NVTX_EVENTS" in refused(path)
+
+
 def test_a_damaged_table_name(refused, write, export):
     export.step(DECODE, [("nvjet_a", 5)])
     path = write(export)

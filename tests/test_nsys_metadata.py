@@ -77,6 +77,15 @@ def test_each_process_maps_its_own_device_numbers_to_gpus(read):
     assert info.gpu(global_pid(20), 0).name == "second"
 
 
+@pytest.mark.parametrize("column", ["gpuId", "cudaId", "pid"])
+def test_a_mapping_that_is_no_number_is_passed_over(column, read, one_kernel):
+    one_kernel.gpu(0, "first")
+    one_kernel.row(
+        "TARGET_INFO_CUDA_DEVICE", **{"gpuId": 0, "cudaId": 0, "pid": 10, column: "text"}
+    )
+    assert read(one_kernel).info.gpu(global_pid(10), 0).name == "first"
+
+
 def test_without_a_mapping_the_device_number_is_the_gpu(read, one_kernel):
     one_kernel.gpu(0, "first").gpu(1, "second")
     info = read(one_kernel).info

@@ -99,7 +99,7 @@ def _gpus(database: Database) -> tuple[Gpu, ...]:
     )
     return tuple(
         Gpu(
-            id=int(gpu_id),
+            id=gpu_id,
             name=str(name or "unknown GPU"),
             cuda_ordinal=ordinal,
             memory_bandwidth_bytes_per_s=bandwidth,
@@ -108,7 +108,7 @@ def _gpus(database: Database) -> tuple[Gpu, ...]:
             compute_capability=None if major is None else f"{major}.{minor}",
         )
         for gpu_id, name, bandwidth, memory, multiprocessors, major, minor, ordinal in rows
-        if gpu_id is not None
+        if isinstance(gpu_id, int)
     )
 
 
@@ -117,9 +117,9 @@ def _gpu_of_device(database: Database) -> tuple[tuple[int, int, int], ...]:
         return ()
     rows = database.rows(
         "SELECT DISTINCT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE"
-        " WHERE pid IS NOT NULL AND cudaId IS NOT NULL AND gpuId IS NOT NULL"
+        " WHERE (typeof(pid), typeof(cudaId), typeof(gpuId)) = ('integer', 'integer', 'integer')"
     )
-    return tuple((int(pid), int(ordinal), int(gpu)) for pid, ordinal, gpu in rows)
+    return tuple((pid, ordinal, gpu) for pid, ordinal, gpu in rows)
 
 
 def _process_names(database: Database) -> tuple[tuple[int, str], ...]:

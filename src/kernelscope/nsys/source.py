@@ -88,7 +88,7 @@ class NsysSource:
             yield _Piece(f" WHERE rowid BETWEEN {begin} AND {end}", end - begin + 1)
 
     def _conform(self, rows: pl.DataFrame, contract: frames.Schema) -> pl.DataFrame:
-        # Looked at before the cast: text may hold bytes that are no UTF-8, over which polars aborts.
+        # Before the cast: text may hold bytes that are no UTF-8, and polars aborts over those.
         texts = rows.select(pl.selectors.by_dtype(pl.String, pl.Binary)).columns
         if texts:
             raise explain(self.database.path, f"there is text where numbers belong ({texts[0]})")
@@ -106,7 +106,11 @@ class NsysSource:
         if table is None:
             return frames.empty(frames.RANGES)
         rows = self._range_rows(table, prefix)
-        return pl.DataFrame(rows, schema=dict(frames.RANGES), orient="row", strict=False)
+        try:
+            return pl.DataFrame(rows, schema=dict(frames.RANGES), orient="row", strict=False)
+        except pl.exceptions.PolarsError as error:
+            reason = f"there is text where numbers belong (NVTX_EVENTS: {error})"
+            raise explain(self.database.path, reason) from error
 
     def _range_rows(self, table: Table, prefix: str) -> list[tuple[Any, ...]]:
         """Labels stand in the row, or in StringIds for registered strings; both forms occur."""

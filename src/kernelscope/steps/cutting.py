@@ -68,7 +68,7 @@ def _stands_out(pause_ns: Ints, usual: int, lowest: int, highest: int) -> int:
     if usual == 0:
         return 0
     best = lowest + int(np.argmax(pause_ns[lowest : highest + 1]))
-    return best if pause_ns[best] >= _STANDS_OUT * pause_ns[usual] else usual
+    return best if pause_ns[best] // _STANDS_OUT >= pause_ns[usual] else usual
 
 
 def most_common(values: Ints) -> int:
