@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from kernelscope.errors import OutputError
@@ -63,7 +62,6 @@ def _write_beside_then_rename(path: Path, data: bytes) -> None:
         os.umask(umask)
         Path(beside).chmod(0o666 & ~umask)
         Path(beside).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(beside).unlink()
-        raise
+    finally:
+        # Only there still if the write was interrupted.
+        Path(beside).unlink(missing_ok=True)
