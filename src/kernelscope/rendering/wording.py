@@ -78,7 +78,7 @@ def share(value: float, *, is_lower_bound: bool = False) -> str:
 
 def _wall(spread: Spread) -> tuple[str, str, str]:
     """The median, and behind it how far steps differ."""
-    meaning = "to the next step's first kernel"
+    meaning = "start to start"
     if spread.min != spread.max:
         meaning = (
             f"median (p10 {milliseconds(spread.p10)}, p90 {milliseconds(spread.p90)}) {meaning}"
@@ -126,9 +126,9 @@ def parts(summary: Summary, phase: PhaseSummary) -> list[str]:
 def _idle(phase: PhaseSummary) -> str:
     """What the idle part of the span waits for."""
     return (
-        f"{milliseconds(phase.idle_inside_replay_ms)} in replays, "
-        f"{milliseconds(phase.idle_for_cpu_ms)} for the CPU, "
-        f"{milliseconds(phase.idle_between_launches_ms)} to launch"
+        f"waits: {milliseconds(phase.idle_inside_replay_ms)} replay, "
+        f"{milliseconds(phase.idle_for_cpu_ms)} CPU, "
+        f"{milliseconds(phase.idle_between_launches_ms)} launch"
     )
 
 
