@@ -48,7 +48,6 @@ class Sequences:
         """Take the complete steps out of all work, in launch order."""
         groups = _complete(placed, steps)
         work = placed.work.filter(pl.col("group").is_in(groups["group"].implode()))
-        work = work.sort("group", "start_ns", maintain_order=True)
         group = work["group"].to_numpy()
         first = run_starts(group)
         kernels = np.diff(first, append=group.size)

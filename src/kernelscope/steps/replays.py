@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from kernelscope.intervals import run_starts
 from kernelscope.steps.windows import CallIndex
 from kernelscope.trace import Trace
 
@@ -42,7 +43,7 @@ def _recorded(index: CallIndex, rows: pl.DataFrame) -> pl.DataFrame:
     in_graph = rows.filter(pl.col("graph_node").is_not_null())
     ids = in_graph["correlation_id"].fill_null(-1).to_numpy()
     process = in_graph["process"].to_numpy()
-    heads = np.flatnonzero((np.diff(ids, prepend=-2) != 0) | (np.diff(process, prepend=0) != 0))
+    heads = np.union1d(run_starts(ids), run_starts(process))
     if heads.size == 0:
         return _no_replays()
     call = index.rows(process[heads], ids[heads])
