@@ -125,9 +125,9 @@ def test_the_window_moves_with_shifted_times(read, one_kernel):
 
 
 def test_an_export_without_ranges_says_how_to_capture_them(read, one_kernel):
-    assert any("-t nvtx" in warning for warning in read(one_kernel).info.warnings)
+    assert any("-t nvtx" in found.message for found in read(one_kernel).info.findings)
 
 
 def test_an_export_without_strings_says_so(read, one_kernel):
-    warnings = read(one_kernel, without=["StringIds"]).info.warnings
-    assert any("no StringIds" in warning for warning in warnings)
+    findings = read(one_kernel, without=["StringIds"]).info.findings
+    assert any("no StringIds" in found.message for found in findings)

@@ -17,6 +17,7 @@ from rich.console import Console
 import kernelscope
 from export_builder import DECODE, LAUNCH, PREFILL, ExportBuilder
 from kernelscope.errors import OutputError
+from kernelscope.findings import Finding
 from kernelscope.rendering import BINARY_FORMATS, FORMATS, render, wording, write_summary
 from kernelscope.rendering.text import print_summary
 from kernelscope.summary import TABLES, Spread
@@ -324,7 +325,9 @@ def renamed(summary, name):
         "family": summary.table("family").with_columns(family=pl.lit(name)),
     }
     phases = (replace(decode, largest_kernel=largest),)
-    return replace(summary, phases=phases, tables=tables, warnings=(name,))
+    return replace(
+        summary, phases=phases, tables=tables, findings=(Finding("names", "warning", name),)
+    )
 
 
 @pytest.mark.parametrize("by", BY)

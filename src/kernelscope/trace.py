@@ -15,8 +15,11 @@ from typing import Protocol, TypeVar
 import polars as pl
 
 from kernelscope import frames
+from kernelscope.findings import Finding
+from kernelscope.inspection import Inspection
 
 T = TypeVar("T")
+_MOST_DIAGNOSTIC = 160
 Progress = Callable[[int, int], None]
 """Called with rows read so far and rows expected, from any thread."""
 
@@ -40,6 +43,20 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class Diagnostic:
+    """What the profiler itself had to say about a capture; ``is_error`` or a warning."""
+
+    text: str
+    is_error: bool
+    times: int = 1
+
+    @property
+    def shortened(self) -> str:
+        """The text on one line of at most 160 characters."""
+        return " ".join(self.text.split())[:_MOST_DIAGNOSTIC]
+
+
+@dataclass(frozen=True)
 class TraceInfo:
     """Facts about a capture that need no look at its kernels.
 
@@ -59,7 +76,9 @@ class TraceInfo:
     """(pid, device ordinal in that process, GPU id) where the capture recorded it."""
     process_names: tuple[tuple[int, str], ...] = ()
     """(process key, name)."""
-    warnings: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """Distinct warnings and errors that the profiler recorded, in order of time."""
+    findings: tuple[Finding, ...] = ()
 
     def gpu(self, process: int, device: int) -> Gpu | None:
         """The GPU behind a process's device ordinal, if the capture lets us tell."""
@@ -85,6 +104,9 @@ class Source(Protocol):
 
     def strings(self, ids: Collection[int]) -> dict[int, str]:
         """The text of each id; an id that leads nowhere becomes ``"#<id>"``."""
+
+    def inspect(self) -> Inspection:
+        """A close look at the whole file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +174,14 @@ class Trace:
         ``function`` must be free of side effects on shared data.
         """
         return self.source.map_rows(table, columns, function)
+
+    def inspect(self) -> Inspection:
+        """A close look at the whole file: whether it is sound, and what it holds.
+
+        Raises:
+            ExportError: the file is too damaged to be looked at.
+        """
+        return self.source.inspect()
 
     def names(self, ids: pl.Series) -> pl.DataFrame:
         """The text behind name ids: columns ``id`` (int64, distinct) and ``name`` (string)."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 from kernelscope.api_names import GRAPH_LAUNCH, LAUNCH
 from kernelscope.errors import NoKernels
 from kernelscope.nsys import schema
+from kernelscope.nsys.calls import call_names, count_calls
 from kernelscope.nsys.database import Database, placeholders
+from kernelscope.nsys.diagnostics import read_diagnostics
 
 _GPU_TABLES = (schema.KERNEL, schema.GRAPH_TRACE)
 _COPY_TABLES = (schema.MEMCPY, schema.MEMSET)
+_MOST_TOLD = 3
 _NODE_HINT = "Capture again with --cuda-graph-trace=node"
 
 
@@ -46,7 +49,7 @@ def _has_rows(database: Database, name: str) -> bool:
 
 def _has_graph_kernels(database: Database) -> bool:
     """Quick to find where there are any; a full scan otherwise, so ask for launches first."""
-    if not _call_names(database, GRAPH_LAUNCH):
+    if not call_names(database, GRAPH_LAUNCH):
         return True
     if not schema.has_column(database, schema.KERNEL, "graphNodeId"):
         return False
@@ -60,7 +63,7 @@ def _has_graph_kernels(database: Database) -> bool:
 
 def _graph_launches(database: Database) -> tuple[int, int]:
     """How many graph launches were traced, and how many of them have no GPU rows."""
-    names = _call_names(database, GRAPH_LAUNCH)
+    names = call_names(database, GRAPH_LAUNCH)
     if not names:
         return 0, 0
     gpu_rows = " UNION ".join(
@@ -80,8 +83,8 @@ def _graph_launches(database: Database) -> tuple[int, int]:
 
 
 def _no_gpu_rows(database: Database) -> NoKernels:
-    launches = _count_calls(database, LAUNCH)
-    graphs = _count_calls(database, GRAPH_LAUNCH)
+    launches = count_calls(database, LAUNCH)
+    graphs = count_calls(database, GRAPH_LAUNCH)
     if launches:
         return NoKernels(
             f"{database.path}: no GPU kernels although {launches:,} launch calls "
@@ -105,38 +108,7 @@ def _no_gpu_rows(database: Database) -> NoKernels:
     )
 
 
-def _count_calls(database: Database, pattern: str) -> int:
-    names = _call_names(database, pattern)
-    if not names:
-        return 0
-    ((count,),) = database.rows(
-        f"SELECT count(*) FROM {schema.RUNTIME} WHERE nameId IN ({placeholders(names)})", *names
-    )
-    return int(count)
-
-
-def _call_names(database: Database, pattern: str) -> list[int]:
-    """Ids of the API names that match; SQLite's GLOB patterns, a few dozen names at most."""
-    if not schema.has_column(database, schema.RUNTIME, "nameId"):
-        return []
-    if not schema.has_column(database, schema.STRINGS, "value"):
-        return []
-    globs = pattern.split("|")
-    condition = " OR ".join("value GLOB ?" for _ in globs)
-    return [
-        number
-        for (number,) in database.rows(
-            f"SELECT id FROM {schema.STRINGS} WHERE {condition} LIMIT 500", *globs
-        )
-    ]
-
-
 def _diagnostics(database: Database) -> str:
     """Warnings and errors that nsys itself recorded, shortened."""
-    if not schema.has_column(database, "DIAGNOSTIC_EVENT", "severity"):
-        return ""
-    rows = database.rows(
-        "SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3) LIMIT 3"
-    )
-    texts = [" ".join(str(text).split())[:160].rstrip(".") for (text,) in rows]
+    texts = [found.shortened.rstrip(".") for found in read_diagnostics(database)[:_MOST_TOLD]]
     return f" nsys recorded: {'; '.join(texts)}." if texts else ""

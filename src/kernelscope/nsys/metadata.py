@@ -6,10 +6,12 @@ and host names. Only the keys named here are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
+from kernelscope.findings import Finding
 from kernelscope.nsys.database import Database, placeholders
+from kernelscope.nsys.diagnostics import read_diagnostics
 from kernelscope.nsys.schema import NVTX, STRINGS, find, has_column, quote
 from kernelscope.trace import Gpu, TraceInfo
 
@@ -45,7 +47,8 @@ def read_info(database: Database) -> TraceInfo:
         gpus=_gpus(database),
         gpu_of_device=_gpu_of_device(database),
         process_names=_process_names(database),
-        warnings=tuple(_warnings(database, schema)),
+        diagnostics=read_diagnostics(database),
+        findings=tuple(_findings(database, schema)),
     )
 
 
@@ -132,18 +135,21 @@ def _process_names(database: Database) -> tuple[tuple[int, str], ...]:
     return tuple((int(process), str(name)) for process, name in rows)
 
 
-def _warnings(database: Database, schema: str | None) -> list[str]:
-    warnings = []
+def _findings(database: Database, schema: str | None) -> Iterator[Finding]:
     major = (schema or "").split(".")[0]
     if schema is None:
-        warnings.append("The export does not state its schema version; read as it is.")
+        message = "The export does not state its schema version; read as it is."
+        yield Finding("exporter", "warning", message)
     elif not major.isdecimal() or int(major) > SUPPORTED_MAJOR:
-        warnings.append(
+        message = (
             f"Export schema {schema} is newer than the versions this release was tested with "
             f"({SUPPORTED_MAJOR}.x): check the numbers."
         )
+        yield Finding("exporter", "warning", message)
     if find(database, STRINGS) is None:
-        warnings.append("The export has no StringIds table, so kernels have no names.")
+        message = "The export has no StringIds table, so kernels have no names."
+        action = "Export the report again without --tables: nsys export --type sqlite."
+        yield Finding("names", "problem", message, action)
     if find(database, NVTX) is None:
-        warnings.append("The export has no NVTX ranges: it was captured without '-t nvtx'.")
-    return warnings
+        message = "The export has no NVTX ranges: it was captured without '-t nvtx'."
+        yield Finding("steps", "warning", message)

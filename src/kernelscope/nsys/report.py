@@ -14,6 +14,7 @@ from typing import TypeVar
 import polars as pl
 
 from kernelscope.errors import NotAnExport
+from kernelscope.inspection import Inspection
 from kernelscope.nsys import files
 from kernelscope.trace import Source
 
@@ -56,6 +57,10 @@ class ReportSource:
     def strings(self, ids: Collection[int]) -> dict[int, str]:
         """See :class:`kernelscope.trace.Source`."""
         return self.source.strings(ids)
+
+    def inspect(self) -> Inspection:
+        """See :meth:`kernelscope.trace.Trace.inspect`."""
+        return self.source.inspect()
 
 
 def export_report(report: Path) -> ExportedReport:

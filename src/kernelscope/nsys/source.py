@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 import polars as pl
 
 from kernelscope import frames
+from kernelscope.inspection import Inspection
 from kernelscope.nsys import schema
 from kernelscope.nsys.database import Database, Table, explain, placeholders
+from kernelscope.nsys.inspection import inspect
 from kernelscope.trace import Progress
 
 T = TypeVar("T")
@@ -140,6 +142,10 @@ class NsysSource:
             )
             texts.update((number, str(value)) for number, value in found if value is not None)
         return texts
+
+    def inspect(self) -> Inspection:
+        """See :meth:`kernelscope.trace.Trace.inspect`."""
+        return inspect(self.database)
 
 
 @dataclass(frozen=True)

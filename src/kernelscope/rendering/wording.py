@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from kernelscope.findings import plural
 from kernelscope.summary.figures import Counts, Left, PhaseSummary, Spread
 from kernelscope.summary.model import Summary
-from kernelscope.summary.warnings import plural
 
 _SEVERAL = 2
 # Anything smaller would be shown as nothing at all.

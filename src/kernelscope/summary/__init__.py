@@ -8,8 +8,9 @@ from importlib.metadata import version
 
 import polars as pl
 
-from kernelscope.analysis import analyze
+from kernelscope.analysis import Analysis, analyze
 from kernelscope.errors import UnknownKernels
+from kernelscope.findings import Finding
 from kernelscope.layers import Layers, check_config, find_layers
 from kernelscope.measure import Measured, measure
 from kernelscope.nsys import read_export
@@ -18,6 +19,7 @@ from kernelscope.rules.tables import UNKNOWN
 from kernelscope.step_table import Choice, build_step_table, choose
 from kernelscope.steps import Steps
 from kernelscope.summary.deviations import find_deviations
+from kernelscope.summary.findings import Result, find_findings
 from kernelscope.summary.figures import PhaseSummary, Rank, Spread
 from kernelscope.summary.model import TABLES, Summary
 from kernelscope.summary.parts import find_parts
@@ -25,7 +27,6 @@ from kernelscope.summary.phases import excluded_steps, outside_steps, summarize_
 from kernelscope.summary.ranks import combine_ranks, split_collectives
 from kernelscope.summary.steps import find_trends, time_per_category
 from kernelscope.summary.tables import group_kernels, kernel_table, with_batch
-from kernelscope.summary.warnings import find_warnings, outside_warning
 from kernelscope.trace import Trace, pid
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "check_layers",
     "check_unknown",
     "summarize",
+    "summarize_analysis",
 ]
 
 
@@ -71,18 +73,39 @@ def summarize(
     if not isinstance(trace, Trace):
         trace = read_export(trace)
     found = analyze(trace, steps=steps, rules=rules, context=context, inductor_cache=inductor_cache)
+    return summarize_analysis(
+        trace, found, choice=choice, split_by_batch=split_by_batch, layers=layers
+    )
+
+
+def summarize_analysis(
+    trace: Trace,
+    found: Analysis,
+    *,
+    choice: Choice | None = None,
+    split_by_batch: bool = False,
+    layers: bool = False,
+) -> Summary:
+    """Add up a trace that is taken apart already; see :func:`summarize`.
+
+    Raises:
+        ExportError: the file is damaged.
+    """
     measured = measure(trace, found.steps, found.placed)
     step_table = build_step_table(trace.info, found.steps, measured)
     if choice is not None:
         step_table = choose(step_table, choice)
     step_table = with_batch(step_table, split=split_by_batch)
     kernels = kernel_table(measured.by_name, step_table, found.names)
-    phases = summarize_phases(step_table, kernels, measured.memory)
-    outside = outside_steps(measured.by_step)
+    phases = tuple(summarize_phases(step_table, kernels, measured.memory))
+    outside = tuple(outside_steps(measured.by_step))
     deviations = find_deviations(step_table, measured.by_name, found.names)
     categories = group_kernels(kernels, "category", "family")
     per_category = time_per_category(measured.by_name, found.names)
     folded = find_layers(found.placed, found.names, step_table, trace) if layers else None
+    result = Result(
+        trace.info, found.steps, measured, step_table, phases, kernels, deviations, outside
+    )
     return Summary(
         kernelscope_version=version("kernelscope"),
         rules_version=found.rules.version,
@@ -90,15 +113,10 @@ def summarize(
         step_method=found.steps.method,
         step_evidence=found.steps.evidence,
         ranks=tuple(_ranks(trace, measured)),
-        phases=tuple(phases),
+        phases=phases,
         excluded=tuple(excluded_steps(step_table)),
-        outside=tuple(outside),
-        warnings=(
-            *find_warnings(
-                trace.info, found.steps, measured, step_table, phases, kernels, deviations
-            ),
-            *outside_warning(outside, measured),
-        ),
+        outside=outside,
+        findings=tuple(find_findings(result)),
         tables={
             "category": categories,
             "family": group_kernels(kernels, "family"),
@@ -160,7 +178,8 @@ def check_layers(summary: Summary, config: str | os.PathLike[str]) -> Summary:
     check = check_config(summary.layers, config)
     if check.agrees:
         return replace(summary, notes=(*summary.notes, check.sentence))
-    return replace(summary, warnings=(*summary.warnings, check.sentence))
+    finding = Finding("steps", "warning", check.sentence)
+    return replace(summary, findings=(*summary.findings, finding))
 
 
 def check_unknown(summary: Summary, most: float) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 
 from kernelscope import interop
 from kernelscope.errors import PhaseNotFound
+from kernelscope.findings import Finding, sentences
 from kernelscope.layers import Layers
 from kernelscope.summary.figures import Left, PhaseSummary, Rank
 from kernelscope.summary.steps import step_rows
@@ -54,7 +55,7 @@ class Summary:
         phases: one entry per rank and phase that has complete steps.
         excluded: steps in no average, by phase and reason.
         outside: kernels in no step, by reason.
-        warnings: what a reader must know before quoting a number.
+        findings: what was found that limits what the numbers mean.
         tables: one frame per name in :data:`TABLES`; see :meth:`table`.
         layers: how steps fold into the layers of the model, if that was asked for; then there
             are also the tables ``"layer"`` and ``"layer_kind"``.
@@ -70,10 +71,15 @@ class Summary:
     phases: tuple[PhaseSummary, ...]
     excluded: tuple[Left, ...]
     outside: tuple[Left, ...]
-    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
     tables: Mapping[str, pl.DataFrame]
     layers: Layers | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before quoting a number: the findings as sentences."""
+        return sentences(self.findings)
 
     def phase(self, phase: str, rank: int = 0, batch: int | None = None) -> PhaseSummary:
         """The summary of one phase; KeyError naming the phases there are, if it has none."""

@@ -1,0 +1,60 @@
+"""What there is to know about a trace before quoting a number from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["ok", "warning", "problem"]
+
+TOPICS = (
+    "file",
+    "integrity",
+    "exporter",
+    "processes",
+    "steps",
+    "graphs",
+    "launches",
+    "window",
+    "times",
+    "names",
+    "diagnostics",
+    "overhead",
+)
+"""What findings are about, in the order in which they are told."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        topic: one of :data:`TOPICS`.
+        level: ``"ok"``; ``"warning"``, which limits what a number means; or ``"problem"``, which
+            makes numbers of the summary wrong or incomplete.
+        message: what was found, with its figures, as a sentence.
+        action: what to do next, as a sentence; empty where there is nothing to do.
+        evidence: what the message rests on, where it does not say so itself.
+    """
+
+    topic: str
+    level: Level
+    message: str
+    action: str = ""
+    evidence: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Message and action on one line."""
+        return f"{self.message} {self.action}".rstrip()
+
+
+def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """What a reader of the numbers must be told: everything that is not in order."""
+    return tuple(found.sentence for found in findings if found.level != "ok")
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
