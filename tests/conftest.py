@@ -32,6 +32,7 @@ def small_run():
             [("rms_norm_kernel", 1)],
             graph=[("nvjet_a", 5), ("rms_norm_kernel", 2)],
             late=[("nvjet_lm_head", 2)],
+            end=5,
         )
     return export
 

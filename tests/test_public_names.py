@@ -9,6 +9,8 @@ import kernelscope
 
 # Publishing a name later is free; taking one back is not. Change this list on purpose.
 PUBLIC = {
+    "Diagnosis",
+    "Finding",
     "PhaseSummary",
     "Rule",
     "RuleTable",
@@ -18,6 +20,7 @@ PUBLIC = {
     "__version__",
     "classify",
     "classify_names",
+    "diagnose",
     "errors",
     "load_rules",
     "read_export",

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kernelscope.analysis import classify
     from kernelscope.classification import classify_names
+    from kernelscope.diagnosis import Diagnosis, diagnose
+    from kernelscope.findings import Finding
     from kernelscope.nsys import read_export
     from kernelscope.rendering import render, write_summary
     from kernelscope.rules import Rule, RuleTable, load_rules
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 __version__ = version("kernelscope")
 
 __all__ = [
+    "Diagnosis",
+    "Finding",
     "PhaseSummary",
     "Rule",
     "RuleTable",
@@ -40,6 +44,7 @@ __all__ = [
     "__version__",
     "classify",
     "classify_names",
+    "diagnose",
     "errors",
     "load_rules",
     "read_export",
@@ -51,6 +56,8 @@ __all__ = [
 
 # Loaded when first used, so that the command line answers --help without importing polars.
 _HOME = {
+    "Diagnosis": "kernelscope.diagnosis",
+    "Finding": "kernelscope.findings",
     "PhaseSummary": "kernelscope.summary",
     "Rule": "kernelscope.rules",
     "RuleTable": "kernelscope.rules",
@@ -59,6 +66,7 @@ _HOME = {
     "Trace": "kernelscope.trace",
     "classify": "kernelscope.analysis",
     "classify_names": "kernelscope.classification",
+    "diagnose": "kernelscope.diagnosis",
     "load_rules": "kernelscope.rules",
     "read_export": "kernelscope.nsys",
     "render": "kernelscope.rendering",

@@ -108,6 +108,9 @@ class Source(Protocol):
     def inspect(self) -> Inspection:
         """A close look at the whole file."""
 
+    def check_has_work(self) -> None:
+        """Return if there is GPU work to look at; NoKernels says why there is none."""
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:

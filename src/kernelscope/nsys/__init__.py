@@ -6,16 +6,15 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from kernelscope.errors import ExportError, NotAnExport
+from kernelscope.errors import NotAnExport
 from kernelscope.nsys import files, schema
-from kernelscope.nsys.checks import check_has_gpu_work
 from kernelscope.nsys.database import open_database
 from kernelscope.nsys.metadata import read_info
 from kernelscope.nsys.report import ReportSource, export_report
 from kernelscope.nsys.source import NsysSource
 from kernelscope.trace import Progress, Trace
 
-__all__ = ["read_export"]
+__all__ = ["open_export", "read_export"]
 
 
 def read_export(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
@@ -35,20 +34,26 @@ def read_export(path: str | os.PathLike[str], *, progress: Progress | None = Non
         NoKernels: the export holds no GPU kernels, or only graph replays that left no rows.
         ExportError: the file is locked or damaged.
     """
+    trace = open_export(path, progress=progress)
+    trace.source.check_has_work()
+    return trace
+
+
+def open_export(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
+    """Open an export whatever it holds; see :func:`read_export`.
+
+    Raises:
+        NotAnExport, ExportError: see :func:`read_export`.
+    """
     path = Path(path)
     if files.is_report(path):
         exported = export_report(path)
-        try:
-            trace = read_export(exported.path, progress=progress)
-        except ExportError as error:
-            # The reader knows the report, not its temporary export.
-            told = error.message.replace(str(exported.path), str(path))
-            raise type(error)(told, hint=error.hint) from error
-        source = ReportSource(trace.source, exported)
+        with exported.told_as(path):
+            trace = open_export(exported.path, progress=progress)
+        source = ReportSource(trace.source, exported, path)
         return replace(trace, info=replace(trace.info, path=str(path)), source=source)
     database = open_database(path)
     _check_is_nsys(path, set(database.tables))
-    check_has_gpu_work(database)
     return Trace(read_info(database), NsysSource(database, progress))
 
 

@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from kernelscope.findings import Finding
 from kernelscope.nsys.database import Database, placeholders
-from kernelscope.nsys.diagnostics import read_diagnostics
+from kernelscope.nsys.diagnostics import find_lost_data, read_diagnostics
 from kernelscope.nsys.schema import NVTX, STRINGS, find, has_column, quote
 from kernelscope.trace import Gpu, TraceInfo
 
@@ -38,6 +38,7 @@ def read_info(database: Database) -> TraceInfo:
     """Versions, GPUs, processes and capture options of an export."""
     facts = _export_facts(database)
     schema = facts.get("EXPORT_SCHEMA_VERSION")
+    diagnostics = read_diagnostics(database)
     return TraceInfo(
         path=str(database.path),
         exporter=facts.get("EXPORT_PRODUCT_VERSION"),
@@ -47,8 +48,8 @@ def read_info(database: Database) -> TraceInfo:
         gpus=_gpus(database),
         gpu_of_device=_gpu_of_device(database),
         process_names=_process_names(database),
-        diagnostics=read_diagnostics(database),
-        findings=tuple(_findings(database, schema)),
+        diagnostics=diagnostics,
+        findings=(*_findings(database, schema), *find_lost_data(diagnostics)),
     )
 
 

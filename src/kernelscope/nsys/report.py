@@ -6,14 +6,15 @@ import shutil
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import polars as pl
 
-from kernelscope.errors import NotAnExport
+from kernelscope.errors import ExportError, NotAnExport
 from kernelscope.inspection import Inspection
 from kernelscope.nsys import files
 from kernelscope.trace import Source
@@ -36,6 +37,15 @@ class ExportedReport:
         weakref.finalize(reserved, shutil.rmtree, folder, ignore_errors=True)
         return reserved
 
+    @contextmanager
+    def told_as(self, report: Path) -> Iterator[None]:
+        """Errors name the report: that is what the reader knows, not its temporary export."""
+        try:
+            yield
+        except ExportError as error:
+            told = error.message.replace(str(self.path), str(report))
+            raise type(error)(told, hint=error.hint) from error
+
 
 @dataclass(frozen=True)
 class ReportSource:
@@ -43,6 +53,7 @@ class ReportSource:
 
     source: Source
     exported: ExportedReport
+    report: Path
 
     def map_rows(
         self, table: str, columns: Sequence[str], function: Callable[[pl.DataFrame], T]
@@ -61,6 +72,11 @@ class ReportSource:
     def inspect(self) -> Inspection:
         """See :meth:`kernelscope.trace.Trace.inspect`."""
         return self.source.inspect()
+
+    def check_has_work(self) -> None:
+        """See :class:`kernelscope.trace.Source`."""
+        with self.exported.told_as(self.report):
+            self.source.check_has_work()
 
 
 def export_report(report: Path) -> ExportedReport:

@@ -14,6 +14,7 @@ import polars as pl
 from kernelscope import frames
 from kernelscope.inspection import Inspection
 from kernelscope.nsys import schema
+from kernelscope.nsys.checks import check_has_gpu_work
 from kernelscope.nsys.database import Database, Table, explain, placeholders
 from kernelscope.nsys.inspection import inspect
 from kernelscope.trace import Progress
@@ -146,6 +147,10 @@ class NsysSource:
     def inspect(self) -> Inspection:
         """See :meth:`kernelscope.trace.Trace.inspect`."""
         return inspect(self.database)
+
+    def check_has_work(self) -> None:
+        """See :class:`kernelscope.trace.Source`."""
+        check_has_gpu_work(self.database)
 
 
 @dataclass(frozen=True)

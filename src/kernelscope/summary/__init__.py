@@ -19,8 +19,8 @@ from kernelscope.rules.tables import UNKNOWN
 from kernelscope.step_table import Choice, build_step_table, choose
 from kernelscope.steps import Steps
 from kernelscope.summary.deviations import find_deviations
-from kernelscope.summary.findings import Result, find_findings
 from kernelscope.summary.figures import PhaseSummary, Rank, Spread
+from kernelscope.summary.findings import Result, find_findings
 from kernelscope.summary.model import TABLES, Summary
 from kernelscope.summary.parts import find_parts
 from kernelscope.summary.phases import excluded_steps, outside_steps, summarize_phases

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from kernelscope.findings import Finding, plural
+from kernelscope.findings import Finding, Level, plural
 from kernelscope.measure import Measured
-from kernelscope.nsys.diagnostics import find_lost_data
 from kernelscope.rules.tables import UNKNOWN
 from kernelscope.steps import NO_STEPS, Steps
 from kernelscope.steps.windows import NO_LAUNCH_CALL, OUTSIDE
@@ -47,7 +46,6 @@ class Result:
 def find_findings(result: Result) -> Iterator[Finding]:
     """One finding per thing that limits what the numbers mean."""
     yield from result.info.findings
-    yield from find_lost_data(result.info.diagnostics)
     for look in (
         _steps,
         _opaque_replays,
@@ -114,7 +112,7 @@ def _impossible_times(result: Result) -> Iterator[Finding]:
     impossible = result.measured.impossible
     if impossible:
         total = impossible + result.kernel_count
-        level = "problem" if impossible > _MANY_IMPOSSIBLE * total else "warning"
+        level: Level = "problem" if impossible > _MANY_IMPOSSIBLE * total else "warning"
         message = (
             f"{impossible:,} kernels or graph replays with impossible times (end before "
             "start, or both zero) are left out of every number."
@@ -204,6 +202,6 @@ def _outside(result: Result) -> Iterator[Finding]:
     nameless = sum(
         left.kernels for left in result.outside if left.reason == OUTSIDE[NO_LAUNCH_CALL]
     )
-    level = "problem" if nameless > _MANY_WITHOUT_CALL * total else "warning"
+    level: Level = "problem" if nameless > _MANY_WITHOUT_CALL * total else "warning"
     message = f"{count:,} of {total:,} kernels are in no step: {reasons}."
     yield Finding("window", level, message)
