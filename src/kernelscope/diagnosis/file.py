@@ -65,7 +65,7 @@ def _integrity(seen: Inspection) -> Finding:
 
 def _window(seen: Inspection) -> Finding:
     if seen.profiler_starts + seen.profiler_stops == 0:
-        message = "No profiler call is in it: the window was opened and closed from outside."
+        message = "No profiler start or stop call is in it: who opened the window is unknown."
         return Finding("window", "ok", message)
     opened = plural(seen.profiler_starts, "profiler start call")
     closed = plural(seen.profiler_stops, "stop call")
