@@ -79,6 +79,18 @@ def test_every_error_is_documented():
     assert not [kind.__name__ for kind in kinds if kind.__name__ not in page]
 
 
+def test_every_public_name_is_in_the_reference():
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    shown = re.findall(r"^::: kernelscope\.(\w+)$", page, re.MULTILINE)
+    assert sorted(shown) == sorted(set(kernelscope.__all__) - {"__version__"})
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    pages = re.findall(r": (\S+\.md)$", navigation, re.MULTILINE)
+    assert sorted(pages) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+
+
 def test_every_method_of_the_context_is_documented():
     page = (ROOT / "docs" / "rules.md").read_text("utf-8")
     assert not [method for method in METHODS if f"`{method}`" not in page]
