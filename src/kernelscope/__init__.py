@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelscope.analysis import classify
+    from kernelscope.ceilings import Roofline, RunFacts, roofline
     from kernelscope.classification import classify_names
     from kernelscope.diagnosis import Diagnosis, diagnose
     from kernelscope.findings import Finding
@@ -36,8 +37,10 @@ __all__ = [
     "Diagnosis",
     "Finding",
     "PhaseSummary",
+    "Roofline",
     "Rule",
     "RuleTable",
+    "RunFacts",
     "Steps",
     "Summary",
     "Trace",
@@ -49,6 +52,7 @@ __all__ = [
     "load_rules",
     "read_export",
     "render",
+    "roofline",
     "split_steps",
     "summarize",
     "write_summary",
@@ -59,8 +63,10 @@ _HOME = {
     "Diagnosis": "kernelscope.diagnosis",
     "Finding": "kernelscope.findings",
     "PhaseSummary": "kernelscope.summary",
+    "Roofline": "kernelscope.ceilings",
     "Rule": "kernelscope.rules",
     "RuleTable": "kernelscope.rules",
+    "RunFacts": "kernelscope.ceilings",
     "Steps": "kernelscope.steps",
     "Summary": "kernelscope.summary",
     "Trace": "kernelscope.trace",
@@ -70,6 +76,7 @@ _HOME = {
     "load_rules": "kernelscope.rules",
     "read_export": "kernelscope.nsys",
     "render": "kernelscope.rendering",
+    "roofline": "kernelscope.ceilings",
     "split_steps": "kernelscope.steps",
     "summarize": "kernelscope.summary",
     "write_summary": "kernelscope.rendering",

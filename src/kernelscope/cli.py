@@ -17,6 +17,7 @@ import click
 from kernelscope.commands.categories import categories
 from kernelscope.commands.classify import classify
 from kernelscope.commands.doctor import doctor
+from kernelscope.commands.roofline import roofline
 from kernelscope.commands.rules import rules
 from kernelscope.commands.steps import steps
 from kernelscope.commands.summarize import summarize
@@ -48,7 +49,7 @@ def main() -> None:
     """
 
 
-for _command in (summarize, steps, doctor, classify, categories, rules):
+for _command in (summarize, steps, roofline, doctor, classify, categories, rules):
     main.add_command(_command)
 
 

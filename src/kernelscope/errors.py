@@ -13,6 +13,8 @@
     ├── SourcesNotFound      a folder without Inductor's generated kernels
     ├── RuleError            a rules file that cannot be used
     ├── ConfigError          a model configuration that cannot be used
+    ├── ModelMismatch        a model configuration whose work the kernels do not show
+    ├── UnknownGpu           a GPU whose peaks are neither known nor given
     └── OutputError          a result that cannot be written where it was asked for
 
 ``message`` states what was found, with values; ``hint`` says what to do next. ``str()`` shows
@@ -71,7 +73,15 @@ class RuleError(KernelscopeError):
 
 
 class ConfigError(KernelscopeError):
-    """A model's config.json cannot be read or does not count its layers."""
+    """A model's config.json cannot be read, or does not state what is needed of it."""
+
+
+class ModelMismatch(KernelscopeError):
+    """No step has the multiplies that a model configuration says it must have."""
+
+
+class UnknownGpu(KernelscopeError):
+    """What a GPU can do at most is neither in the export, nor known, nor given."""
 
 
 class OutputError(KernelscopeError):

@@ -21,6 +21,7 @@ TOPICS = (
     "names",
     "diagnostics",
     "overhead",
+    "roofline",
 )
 """What findings are about, in the order in which they are told."""
 

@@ -66,3 +66,18 @@ def _idle_of_crowded(start: Int64, end: Int64, group: Groups) -> Int64:
     idle = np.zeros_like(start)
     np.subtract(start[1:] + shift[1:], latest_end[:-1], out=idle[1:])
     return np.maximum(idle, 0)
+
+
+def covered(start_ns: Int64, end_ns: Int64, group: Groups) -> int:
+    """Time in which at least one interval runs, in ns, added up over the groups.
+
+    Args:
+        start_ns: int64, shape (n,), sorted by group, then start.
+        end_ns: int64, shape (n,), each at least its start.
+        group: integers of at least 0, shape (n,).
+    """
+    if start_ns.size == 0:
+        return 0
+    first = run_starts(group)
+    length = np.maximum.reduceat(end_ns, first) - start_ns[first]
+    return int(length.sum() - idle_before(start_ns, end_ns, group).sum())

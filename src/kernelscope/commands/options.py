@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernelscope.summary import Summary
 
 Command = Callable[..., Any]
+T = TypeVar("T")
 
 # Names, not imports; a test holds them equal to the methods of the library.
 STEP_METHODS = ("auto", "nvtx", "graph", "marker", "gaps", "none")
@@ -36,24 +37,30 @@ class Reading:
 
     def summarize(self, trace: Path, *, layers: bool = False) -> Summary:
         """Read a trace and summarize it, with a progress bar where someone is looking."""
+        from kernelscope.summary import summarize
+
+        split = self.split_by == "batch"
+        return self.apply(summarize, trace, split_by_batch=split, layers=layers)
+
+    def apply(self, function: Callable[..., T], trace: Path, *more: object, **options: object) -> T:
+        """Read a trace and give it to a function of the library, with what was asked for."""
         from kernelscope.nsys import read_export
         from kernelscope.rendering.progress import ReadingProgress
         from kernelscope.step_table import Choice
         from kernelscope.steps import split_steps
-        from kernelscope.summary import summarize
 
         rules = load(self.rules_path)
         with ReadingProgress() as progress:
             opened = read_export(trace, progress=progress.update)
-            return summarize(
+            return function(
                 opened,
+                *more,
                 steps=split_steps(opened, method=self.steps_by, marker=self.marker),
                 rules=rules,
                 context=self.context,
                 inductor_cache=self.inductor_cache,
                 choice=Choice(*self.window, skip=self.skip_first),
-                split_by_batch=self.split_by == "batch",
-                layers=layers,
+                **options,
             )
 
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from kernelscope.errors import ConfigError
 from kernelscope.layers.model import NVTX_AT_CAPTURE, Layers, PhaseLayers
+from kernelscope.model_config import is_linear, read_model_config
 
-_NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
-_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_TYPES = ("layer_types", "layers_block_type")
 _INTERVAL = "full_attention_interval"
-_LINEAR = ("linear", "mamba", "conv", "recurrent")
-"""What the name of a layer type holds if the layer has no softmax attention."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +42,13 @@ def check_config(layers: Layers, path: str | os.PathLike[str]) -> ConfigCheck:
 
     Args:
         layers: what :func:`kernelscope.layers.find_layers` found.
-        path: the file; the counts may stand in a nested ``text_config``.
+        path: the file, or the folder that holds it; the counts may stand in a nested
+            ``text_config``.
 
     Raises:
         ConfigError: the file cannot be read, is no JSON object, or counts no layers.
     """
-    config = _read(Path(path))
+    config = _read(path)
     found = [phase for phase in layers.found if phase.source is not None]
     if not found:
         return ConfigCheck(
@@ -101,42 +94,9 @@ def _spelled(phase: PhaseLayers) -> str:
     return f"{phase.layers} in {phase.phase} steps ({phase.order})"
 
 
-def _read(path: Path) -> _Config:
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} is not JSON: {error}.") from error
-    hint = "Give the config.json of a Hugging Face model."
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} holds no JSON object.", hint=hint)
-    for part in (content, *(content.get(name) for name in _NESTED)):
-        config = _counted(part) if isinstance(part, dict) else None
-        if config:
-            return config
-    raise ConfigError(f"{path} does not say how many layers there are.", hint=hint)
-
-
-def _counted(part: Mapping[str, Any]) -> _Config | None:
-    types = next((part[name] for name in _TYPES if isinstance(part.get(name), list)), None)
-    layers = _count(part, *_COUNTS) or (len(types) if types else None)
-    if layers is None:
-        return None
-    if types and len(types) == layers:
-        return _Config(layers, sum(_is_linear(str(name)) for name in types))
-    interval = _count(part, _INTERVAL)
-    return _Config(layers, layers - layers // interval if interval else None)
-
-
-def _count(part: Mapping[str, Any], *names: str) -> int | None:
-    """The first of these that is a positive whole number."""
-    for name in names:
-        value = part.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    return None
-
-
-def _is_linear(name: str) -> bool:
-    return any(word in name.lower() for word in _LINEAR)
+def _read(path: str | os.PathLike[str]) -> _Config:
+    config = read_model_config(path)
+    if config.layer_types:
+        return _Config(config.layers, sum(is_linear(name) for name in config.layer_types))
+    interval = config.count(_INTERVAL)
+    return _Config(config.layers, config.layers - config.layers // interval if interval else None)
