@@ -17,6 +17,7 @@ _COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _TYPES = ("layer_types", "layers_block_type")
 _LINEAR = ("linear", "mamba", "conv", "recurrent")
 """What the name of a layer type holds if the layer has no softmax attention."""
+_MOST = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class ModelConfig:
     layer_types: tuple[str, ...]
 
     def count(self, *names: str) -> int | None:
-        """The first of these keys that is a positive whole number."""
-        return _count(self.facts, *names)
+        """The first of these keys that is a whole number of believable size."""
+        return first_count(self.facts, *names)
 
 
 def read_model_config(path: str | os.PathLike[str]) -> ModelConfig:
@@ -54,11 +55,20 @@ def read_model_config(path: str | os.PathLike[str]) -> ModelConfig:
         if not isinstance(part, dict):
             continue
         types = _layer_types(part)
-        layers = _count(part, *_COUNTS) or len(types)
+        layers = first_count(part, *_COUNTS) or len(types)
         if layers:
             known = types if len(types) == layers else ()
             return ModelConfig(path, {**content, **part}, layers, known)
     raise ConfigError(f"{path} does not say how many layers there are.", hint=HINT)
+
+
+def first_count(part: Mapping[str, Any], *names: str) -> int | None:
+    """The first of these keys that is a whole number of believable size: 1 to 16 million."""
+    for name in names:
+        value = part.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MOST:
+            return value
+    return None
 
 
 def is_linear(layer_type: str) -> bool:
@@ -83,11 +93,3 @@ def _load(path: Path) -> dict[str, Any]:
 def _layer_types(part: Mapping[str, Any]) -> tuple[str, ...]:
     types = next((part[name] for name in _TYPES if isinstance(part.get(name), list)), ())
     return tuple(str(name) for name in types)
-
-
-def _count(part: Mapping[str, Any], *names: str) -> int | None:
-    for name in names:
-        value = part.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    return None

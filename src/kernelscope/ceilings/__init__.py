@@ -108,9 +108,13 @@ def _check(outcomes: list[Outcome], config: ModelConfig, summary: Summary) -> No
     """Return if at least one phase was matched."""
     if any(outcome.phase.steps for outcome in outcomes):
         return
+    if not outcomes:
+        raise ModelMismatch(
+            f"{summary.info.path} has no complete step to match to {config.path}.",
+            hint="Capture with '-t cuda,nvtx' and --profiler-config.profiler cuda.",
+        )
     why = "; ".join(dict.fromkeys(f"{one.phase.phase}: {one.phase.declined}" for one in outcomes))
     raise ModelMismatch(
-        f"No step of {summary.info.path} can be matched to {config.path}: "
-        f"{why or 'no step is complete'}.",
+        f"No step of {summary.info.path} can be matched to {config.path}: {why}.",
         hint="Give the config.json of the model that ran, and its --tensor-parallel.",
     )

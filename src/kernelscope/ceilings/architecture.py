@@ -19,6 +19,7 @@ from kernelscope.model_config import is_linear
 from kernelscope.steps.labels import DECODE, PREFILL
 
 ATTENTION, LINEAR_ATTENTION = "attention", "linear_attention"
+_MOST_LAYERS = 1000
 _LEFT_OUT = {PREFILL: GENERATION, DECODE: CONTEXT}
 """Phase -> whose work it does not have."""
 
@@ -114,6 +115,8 @@ def _mixer(facts: Facts, layer_type: str) -> _Mixer:
 def _types(facts: Facts) -> tuple[str, ...]:
     """The type of each layer; every n-th has full attention where only an interval is given."""
     config = facts.config
+    if config.layers > _MOST_LAYERS:
+        raise ConfigError(f"{config.path} states {config.layers:,} layers, which cannot be.")
     if config.layer_types:
         return config.layer_types
     interval = facts.get("full_attention_interval")

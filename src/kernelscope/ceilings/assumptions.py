@@ -93,25 +93,29 @@ def step_findings(
     idle = rows.filter(pl.col("kernel_ms") == 0)["name"].to_list()
     if idle:
         yield _warning(f"No kernel of {phase} steps was found for {', '.join(idle)}.")
-    if steps.match.unmatched:
+    unmatched = max(match.unmatched for match in steps.matches.values())
+    if unmatched:
         yield _warning(
-            f"{plural(steps.match.unmatched, 'multiply')} of {phase} steps outside the layers "
-            "are not in the configuration (a draft model?) and have no floor.".replace(
-                "multiplys", "multiplies"
-            )
+            f"{plural(unmatched, 'GEMM')} of each {phase} step, outside the layers, "
+            "is not in the configuration (a draft model?) and has no floor."
         )
 
 
 def _impossible(steps: MatchedSteps, rows: pl.DataFrame) -> Iterator[Finding]:
     """Work that was faster than its floor allows, so that its floor is none."""
-    routed = {work.name for work in _routed(steps)}
+    is_one_token = steps.workload.tokens.max() <= 1  # whose experts are no estimate
+    routed = {} if is_one_token else {work.name: work.experts for work in _routed(steps)}
     for row in rows.filter(pl.col("of_peak") > 1).to_dicts():
         share = f"{row['of_peak']:.1%}".replace("%", " %")
         message = f"{row['name']} reaches {share} of peak in {steps.key[1]} steps: "
         if row["name"] in routed:
+            experts = routed[row["name"]]
+            assert experts is not None  # noqa: S101 - of routed work
+            touched = experts.touched(steps.workload.tokens).mean() / row["of_peak"]
             yield _warning(
-                f"{message}its tokens went to fewer experts than uniform routing touches, so its "
-                "floor, and that of the step, is too high."
+                f"{message}in its time no more than {touched:,.0f} of {experts.count} experts can "
+                "have been read, fewer than uniform routing touches (random weights and alike "
+                "tokens do that). Its floor, and that of the step, is too high."
             )
         else:
             yield _warning(
@@ -151,9 +155,9 @@ def _experts(steps: MatchedSteps) -> Iterator[Finding]:
     assert experts is not None  # noqa: S101 - chosen above
     tokens = steps.workload.tokens
     yield _ok(
-        f"{steps.key[1]}: {tokens.mean():,.1f} tokens touch {experts.touched(tokens).mean():,.1f} "
-        f"of {experts.count} experts: each token chooses {experts.chosen}, uniformly and "
-        "independently."
+        f"{steps.key[1]}: the {tokens.mean():,.4g} tokens of a step touch "
+        f"{experts.touched(tokens).mean():,.4g} of {experts.count} experts: each token chooses "
+        f"{experts.chosen}, uniformly and independently."
     )
 
 

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from kernelscope.errors import ConfigError
-from kernelscope.model_config import ModelConfig
+from kernelscope.model_config import ModelConfig, first_count
 
 _VOCABULARY_PADDING = 64  # vLLM's DEFAULT_VOCAB_PADDING_SIZE
 
@@ -40,7 +40,7 @@ class Facts:
         )
 
     def need(self, *names: str) -> int:
-        """The first of these keys that is a positive whole number.
+        """The first of these keys that is a whole number above 0.
 
         Raises:
             ConfigError: there is none.
@@ -54,12 +54,8 @@ class Facts:
         return value
 
     def get(self, *names: str) -> int | None:
-        """The first of these keys that is a positive whole number, or None."""
-        for name in names:
-            value = self.values.get(name)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-        return None
+        """The first of these keys that is a whole number above 0, or None."""
+        return first_count(self.values, *names)
 
     def flag(self, name: str, *, default: bool) -> bool:
         """A key that is true or false."""

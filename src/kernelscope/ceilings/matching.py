@@ -10,8 +10,9 @@ import numpy as np
 
 from kernelscope.ceilings.architecture import Architecture
 from kernelscope.ceilings.work import GEMM, MOE_GEMM, Multiply, Work
-from kernelscope.layers.line import SPLIT_K, Line
+from kernelscope.layers.line import NORM, SPLIT_K, Line
 from kernelscope.layers.model import BEHIND, Declined, Fold, Ints
+from kernelscope.layers.units import layer_kind
 
 OTHER = -1
 """Stands in place of a work's number for kernels that are none of the model's counted work."""
@@ -43,26 +44,25 @@ def match_step(line: Line, fold: Fold, architecture: Architecture) -> Match | De
     In each layer the multiplies must be as many as the configuration lists, grouped ones
     (experts) and others each; then they are matched in order. A split-K reduction belongs to
     the multiply before it. Attention, recurrence and convolution get all kernels of their
-    category in the layer. lm_head is the first multiply behind the layers.
+    category in the layer. lm_head is the first multiply behind the final norm.
     """
-    wrong = _other_layers(fold, architecture) or _two_of_a_kind(architecture)
+    layers = architecture.layers
+    units = [_Unit(line, np.flatnonzero(fold.unit == at)) for at in range(len(fold.layers))]
+    wrong = _other_layers(units, architecture) or _two_of_a_kind(architecture)
     if wrong:
         return Declined(wrong)
-    units = [
-        *((_Unit(line, np.flatnonzero(fold.unit == at)), layer.works)
-          for at, layer in enumerate(architecture.layers)),
-    ]  # fmt: skip
     differences = Counter(
         (layer.mixer, difference)
-        for layer, (unit, works) in zip(architecture.layers, units, strict=True)
-        for difference in unit.differences(works)
+        for layer, unit in zip(layers, units, strict=True)
+        for difference in unit.differences(layer.works)
     )
     if differences:
         return Declined(_told(differences))
-    head = _Unit(line, np.flatnonzero(fold.unit == BEHIND))
+    head = _head(line, fold)
     if head.multiplies(GEMM).size < len(architecture.head):
         return Declined("no multiply behind the layers is lm_head")
-    return _matched(line, [*units, (head, architecture.head)])
+    works = [*(layer.works for layer in layers), architecture.head]
+    return _matched(line, list(zip([*units, head], works, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +94,13 @@ class _Unit:
                 yield work, self.multiplies(work.categories)
 
 
+def _head(line: Line, fold: Fold) -> _Unit:
+    """What stands behind the layers, from the final norm on, if there is one."""
+    behind = np.flatnonzero(fold.unit == BEHIND)
+    norms = behind[line.array[behind] == NORM]
+    return _Unit(line, behind[behind >= norms[0]] if norms.size else behind)
+
+
 def _multiplies(works: Iterable[Work], categories: tuple[str, ...]) -> list[Work]:
     return [work for work in works if isinstance(work, Multiply) and work.categories == categories]
 
@@ -121,21 +128,14 @@ def _with_split_k(line: Line, slot: Ints) -> Ints:
     return slot
 
 
-def _other_layers(fold: Fold, architecture: Architecture) -> str | None:
+def _other_layers(units: Sequence[_Unit], architecture: Architecture) -> str | None:
     """What keeps the layers of a step from being those of the configuration."""
-    if len(fold.layers) != len(architecture.layers):
-        return (
-            f"the step has {len(fold.layers)} layers and the configuration "
-            f"{len(architecture.layers)}"
-        )
-    other = [
-        (at, kind, layer.mixer)
-        for at, (kind, layer) in enumerate(zip(fold.kinds, architecture.layers, strict=True))
-        if kind.split(" + ")[0] != layer.mixer
-    ]
-    if other:
-        at, kind, mixer = other[0]
-        return f"layer {at} is {kind} in the trace and has {mixer} in the configuration"
+    if len(units) != len(architecture.layers):
+        return f"the step has {len(units)} layers and the configuration {len(architecture.layers)}"
+    for at, (unit, layer) in enumerate(zip(units, architecture.layers, strict=True)):
+        kind = layer_kind(tuple(unit.line.categories[place] for place in unit.at.tolist()))
+        if kind.split(" + ")[0] != layer.mixer:
+            return f"layer {at} is {kind} in the trace and has {layer.mixer} in the configuration"
     return None
 
 

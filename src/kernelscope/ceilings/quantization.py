@@ -12,7 +12,7 @@ import polars as pl
 
 from kernelscope.ceilings.formats import PLAIN, Format, formats
 from kernelscope.errors import ConfigError
-from kernelscope.model_config import ModelConfig
+from kernelscope.model_config import ModelConfig, first_count
 
 LM_HEAD = "lm_head"
 _IGNORED = ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules")
@@ -216,5 +216,4 @@ def _list(value: object) -> list[Any]:
 
 
 def _whole(value: object) -> int | None:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_whole and value > 0 else None  # type: ignore[operator,return-value]
+    return first_count({"": value}, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from kernelscope.ceilings.formats import formats
@@ -50,8 +51,8 @@ class RunFacts:
         numbers = ("tensor_parallel", "context_len", "bandwidth_gbs", "peak_tflops")
         for what in numbers:
             value = getattr(self, what)
-            if value is not None and not value > 0:
-                raise ConfigError(f"{what} must be above 0, and is {value!r}.")
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"{what} must be a number above 0, and is {value!r}.")
 
     def over(self, quantization: Quantization) -> Quantization:
         """The configuration's formats with what is given laid over them."""

@@ -33,6 +33,7 @@ _LEAST_GAIN = 0.02
 """Of the step; a category that weighs less is not worth a sentence."""
 _SMALLEST_GB = 0.0005
 _SMALLEST_RATE = 0.005
+_MANY = 1000
 
 Row = dict[str, str]
 
@@ -124,12 +125,17 @@ def _title(roofline: Roofline, phase: PhaseRoofline) -> str:
     if not phase.steps:
         return title
     title += (
-        f": {plural(phase.steps, 'step')} of {wording.count(phase.tokens_per_step)} tokens in "
-        f"{wording.count(phase.requests_per_step)} requests"
+        f": {plural(phase.steps, 'step')} of {_counted(phase.tokens_per_step, 'token')} in "
+        f"{_counted(phase.requests_per_step, 'request')}"
     )
     if phase.context_len is not None:
         title += f", {wording.count(round(phase.context_len))} tokens of context"
     return title
+
+
+def _counted(mean: float, noun: str) -> str:
+    """``1 token``, ``7.9 tokens``."""
+    return plural(int(mean), noun) if mean == 1 else f"{wording.count(mean)} {noun}s"
 
 
 def _table(roofline: Roofline, phase: PhaseRoofline, console: Console) -> Table:
@@ -224,7 +230,12 @@ def _facts(phase: PhaseRoofline) -> Iterator[tuple[str, str, str]]:
         if value is not None and ratio is not None:
             yield what, f"{wording.milliseconds(value)} ms", f"{ratio:,.2f} times the floor"
     if phase.tokens_per_s_at_floor is not None:
-        yield "tokens/s", f"{phase.tokens_per_s_at_floor:,.1f}", "at the floor"
+        yield "tokens/s", wording.count(_rounded(phase.tokens_per_s_at_floor)), "at the floor"
+
+
+def _rounded(value: float) -> float:
+    """To a tenth, or to whole numbers where a tenth says nothing."""
+    return round(value) if value >= _MANY else round(value, 1)
 
 
 def _what_if(phase: PhaseRoofline) -> Iterator[str]:
