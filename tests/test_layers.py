@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "kernelscope"
 # A row may import from every row above it and, unless it is in ISOLATED, from itself. A name
 # ending in .* is a package with all its modules.
 ROWS = (
-    {"errors", "intervals", "api_names", "numbering", "findings", "inspection"},
+    {"errors", "intervals", "api_names", "numbering", "findings", "inspection", "model_config"},
     {"frames"},
     {"interop"},
     {"trace"},
@@ -27,6 +27,7 @@ ROWS = (
     {"step_table"},
     {"layers.*"},
     {"summary.*"},
+    {"ceilings.*"},
     {"diagnosis.*"},
     {"rendering.*"},
     {"commands.*"},

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelscope.analysis import classify
-    from kernelscope.ceilings import Roofline, RunFacts, roofline
+    from kernelscope.ceilings import PhaseRoofline, Roofline, RunFacts, roofline
     from kernelscope.classification import classify_names
     from kernelscope.diagnosis import Diagnosis, diagnose
     from kernelscope.findings import Finding
@@ -36,6 +36,7 @@ __version__ = version("kernelscope")
 __all__ = [
     "Diagnosis",
     "Finding",
+    "PhaseRoofline",
     "PhaseSummary",
     "Roofline",
     "Rule",
@@ -62,6 +63,7 @@ __all__ = [
 _HOME = {
     "Diagnosis": "kernelscope.diagnosis",
     "Finding": "kernelscope.findings",
+    "PhaseRoofline": "kernelscope.ceilings",
     "PhaseSummary": "kernelscope.summary",
     "Roofline": "kernelscope.ceilings",
     "Rule": "kernelscope.rules",

@@ -31,8 +31,6 @@ _GAP = 2
 _MOST_CATEGORIES = 2
 _LEAST_GAIN = 0.02
 """Of the step; a category that weighs less is not worth a sentence."""
-_SMALLEST_GB = 0.0005
-_SMALLEST_RATE = 0.005
 _MANY = 1000
 
 Row = dict[str, str]
@@ -171,10 +169,10 @@ def _row(row: Mapping[str, Any]) -> Row:
             (
                 str(row["name"]),
                 f"{row['calls']:,}" if row["calls"] else "",
-                _scaled(row["bytes"], _GIGA, _SMALLEST_GB, 3),
+                _scaled(row["bytes"], _GIGA, 3),
                 wording.milliseconds(row["kernel_ms"]),
-                _scaled(row["bytes_per_s"], _TERA, _SMALLEST_RATE, 2),
-                _scaled(row["flops_per_s"], _TERA, _SMALLEST_RATE, 1),
+                _scaled(row["bytes_per_s"], _TERA, 2),
+                _scaled(row["flops_per_s"], _TERA, 1),
                 _of_peak(row["of_peak"]),
                 row["bound"] or "",
                 wording.milliseconds(row["floor_ms"]),
@@ -188,9 +186,9 @@ def _sum_rows(phase: PhaseRoofline) -> Iterator[Row]:
     nothing = dict.fromkeys(_HEADINGS, "")
     yield nothing | {
         "work": "all GEMMs",
-        "GB/step": _scaled(phase.gemm_bytes, _GIGA, _SMALLEST_GB, 3),
+        "GB/step": _scaled(phase.gemm_bytes, _GIGA, 3),
         "ms/step": wording.milliseconds(phase.gemm_ms),
-        "TB/s": _scaled(phase.gemm_bytes_per_s, _TERA, _SMALLEST_RATE, 2),
+        "TB/s": _scaled(phase.gemm_bytes_per_s, _TERA, 2),
         "of peak": _of_peak(phase.gemm_of_peak),
         "floor ms": wording.milliseconds(phase.gemm_floor_ms),
     }
@@ -202,13 +200,14 @@ def _sum_rows(phase: PhaseRoofline) -> Iterator[Row]:
     }
 
 
-def _scaled(value: float | None, unit: float, smallest: float, digits: int) -> str:
+def _scaled(value: float | None, unit: float, digits: int) -> str:
     """A figure in its unit; nothing is shown as zero that is not."""
     if value is None:
         return "–"
     scaled = value / unit
-    if 0 < scaled < smallest:
-        return f"<{10**-digits:.{digits}f}"
+    least = 10**-digits
+    if 0 < scaled < least / 2:
+        return f"<{least:.{digits}f}"
     return f"{scaled:,.{digits}f}"
 
 
