@@ -503,6 +503,8 @@ def test_a_cache_in_fp8_has_half_the_bytes(written):
         ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "X"}}, "not known"),
         ({"quantization_config": {"quant_method": "fp8", "ignore": ["re:("]}}, "no regular"),
         ({"num_experts": 8}, "does not state num_experts_per_tok"),
+        ({"num_experts": 8, "num_experts_per_tok": 9}, "chooses 9 of 8 experts"),
+        ({"num_attention_heads": 8192}, "does not state head_dim"),
     ],
 )
 def test_configurations_that_cannot_be_used_are_errors(written, keys, says):

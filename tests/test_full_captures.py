@@ -148,6 +148,33 @@ def test_fixture_measures_as_the_capture_does(capture, made):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "phase", "facts"),
+    [
+        (BATCH_1, "qwen35-27b", "decode", {"context_len": 528}),
+        (BATCH_1, "qwen35-27b", "prefill", {}),
+        ("qwen35-27b_bf16_b8_in512_out16", "qwen35-27b", "decode", {"context_len": 520}),
+        ("qwen35-27b_bf16_b1_in512_out6_eager", "qwen35-27b", "decode", {"context_len": 515}),
+        (
+            "qwen3-30b-a3b_fp8_b1_in512_out12",
+            "qwen3-30b-a3b",
+            "decode",
+            {"context_len": 518, "quantization": "fp8"},
+        ),
+    ],
+)
+def test_the_page_on_rooflines_has_the_figures_of_the_captures(capture, name, model, phase, facts):
+    config = FIXTURES / "configs" / f"{model}.json"
+    run = kernelscope.RunFacts(**facts)
+    found = kernelscope.roofline(capture(name), config, run=run).phase(phase)
+    row = (
+        f"| {found.gemm_bytes / 1e9:.2f} | {found.gemm_ms:.2f} "
+        f"| {found.gemm_bytes_per_s / 1e12:.2f} | {found.gemm_of_peak * 100:.1f} % "
+        f"| {found.kernel_ms:.2f} | {found.floor_ms:.2f} | {found.kernel_over_floor:.2f} |"
+    )
+    assert row in (FIXTURES.parent / "docs" / "roofline.md").read_text("utf-8")
+
+
 def dump(path: Path) -> list[str]:
     """All that is in a database; its bytes would also depend on SQLite's version."""
     with closing(sqlite3.connect(path)) as db:

@@ -573,6 +573,21 @@ def test_json_and_csv_hold_the_whole(run):
     assert [one["name"] for one in rows] == [one["name"] for one in phase["work"]]
 
 
+def test_every_key_of_the_json_is_documented(qwen):
+    page = (FIXTURES.parent / "docs" / "roofline.md").read_text("utf-8")
+    data = qwen.to_dict()
+    phase = data["phases"][0]
+    parts = (data["peaks"][0], phase, phase["work"][0], phase["what_if"][0])
+    own = set(data) - set(kernelscope.summarize(QWEN).provenance())
+    keys = own.union(*parts)
+    assert [key for key in keys if f"`{key}`" not in page and f"`{key}[]`" not in page] == []
+
+
+def test_every_format_of_weights_is_documented():
+    page = (FIXTURES.parent / "docs" / "roofline.md").read_text("utf-8")
+    assert [name for name in formats() if f"`{name}`" not in page] == []
+
+
 def test_markdown_has_a_table_per_phase(run):
     config = CONFIGS / "qwen35-27b.json"
     text = run("roofline", QWEN, "--model-config", config, "--format", "markdown").stdout

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kernelscope.ceilings.facts import Facts
 from kernelscope.ceilings.quantization import Quantization
 from kernelscope.ceilings.work import Experts, Multiply
+from kernelscope.errors import ConfigError
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _CHOSEN = ("num_experts_per_tok", "experts_per_token", "moe_topk")
@@ -61,6 +62,11 @@ class _Block:
         """
         facts = self.facts
         experts = Experts(facts.need(*_EXPERTS), facts.need(*_CHOSEN))
+        if experts.chosen > experts.count:
+            raise ConfigError(
+                f"{facts.config.path} chooses {experts.chosen} of {experts.count} experts for "
+                "each token, which cannot be."
+            )
         width = facts.need("moe_intermediate_size", "intermediate_size")
         yield self.module("mlp.gate", experts.count, self.hidden, "router")
         shared = facts.get("shared_expert_intermediate_size", "shared_intermediate_size")

@@ -27,7 +27,7 @@ def softmax_attention(
     module = partial(_module, quantization, index, "self_attn")
     hidden = facts.need("hidden_size")
     heads = facts.need("num_attention_heads")
-    head_dim = facts.get("head_dim") or hidden // heads
+    head_dim = facts.get("head_dim") or hidden // heads or facts.need("head_dim")
     mine = facts.share(heads, "attention heads")
     cache = facts.heads_of_cache(facts.get("num_key_value_heads") or heads)
     gated = 2 if facts.flag("attn_output_gate", default=False) else 1
