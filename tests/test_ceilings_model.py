@@ -173,6 +173,16 @@ def test_the_work_of_latent_attention():
     assert round((by_hand + head) / 1e9) == 671
 
 
+def test_routers_stay_in_16_bits_but_for_those_that_vllm_quantizes():
+    deepseek = architecture(CONFIGS / "deepseek-v3.json").layers[3].works
+    qwen = architecture(CONFIGS / "qwen3-30b-a3b.json", quantization="fp8").layers[0].works
+    formats_of = [
+        next(work.format.name for work in works if work.name == "mlp.gate")
+        for works in (deepseek, qwen)
+    ]
+    assert formats_of == ["bf16", "fp8"]
+
+
 def test_prompts_and_generation_use_latent_attention_in_two_ways():
     found = architecture(CONFIGS / "deepseek-v3.json")
     expanded, absorbed = (found.only(phase).layers[0] for phase in ("prefill", "decode"))

@@ -364,6 +364,46 @@ def test_steps_that_differ_are_left_out_and_told(small):
     assert any("1 of 5 decode steps" in one for one in roofline.warnings)
 
 
+EXPERTS = {
+    "model_type": "qwen2_moe", "num_experts": 8, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 256, "shared_expert_intermediate_size": 512,
+}  # fmt: skip
+
+
+def test_experts_and_shared_experts_are_matched_by_their_categories(write, config):
+    layer = [
+        *LAYER[:4], ("rms_norm_kernel", 1), ("nvjet_gate", 1), ("topkGating", 1),
+        ("nvjet_shared_up", 4), ("fused_moe_kernel", 7), ("nvjet_shared_down", 3),
+        ("gemvNSP_kernel", 1), ("fused_moe_kernel", 5),
+    ]  # fmt: skip
+    facts = RunFacts(context_len=9, **SMALL_GPU)
+    path = write(steps_of([layer] * 3))
+    roofline = kernelscope.roofline(path, config(**EXPERTS), run=facts)
+    times = dict(roofline.table.select("name", "kernel_ms").iter_rows())
+    expected = {
+        "mlp.gate": 1, "mlp.shared_experts.gate_up_proj": 4, "mlp.shared_experts.down_proj": 3,
+        "mlp.shared_expert_gate": 1, "mlp.experts.w13": 7, "mlp.experts.w2": 5,
+    }  # fmt: skip
+    for name, each in expected.items():
+        assert times[name] == pytest.approx(3 * each / 1e3)
+    assert any("only the sum of these rows is sure" in one for one in roofline.warnings)
+
+
+def test_ranks_have_rooflines_of_their_own(write, config):
+    export = ExportBuilder("2024.2")
+    kernels = [kernel for layer in [LAYER] * 3 for kernel in layer] + HEAD
+    for pid, slower in ((10, 0), (20, 2)):
+        for _ in range(3):
+            mine = [(name, each + slower) for name, each in kernels]
+            export.step(DECODE, mine, pid=pid, tid=pid, device=0, lag=5)
+    facts = RunFacts(tensor_parallel=2, context_len=9, **SMALL_GPU)
+    roofline = kernelscope.roofline(write(export), config(), run=facts)
+    fast, slow = (roofline.phase("decode", rank) for rank in (0, 1))
+    assert fast.gemm_bytes == slow.gemm_bytes
+    assert slow.gemm_ms == pytest.approx(fast.gemm_ms + (3 * 4 + 1) * 0.002)
+    assert "rank 1 decode: 3 steps" in ROOFLINE_FORMATS["text"](roofline)
+
+
 def test_an_unknown_model_type_is_told(write, config):
     path = write(steps_of([LAYER] * 3))
     facts = RunFacts(context_len=9, **SMALL_GPU)

@@ -9,6 +9,7 @@ import polars as pl
 
 from kernelscope.ceilings.against import MatchedSteps
 from kernelscope.ceilings.facts import Facts
+from kernelscope.ceilings.feed_forward import SHARED
 from kernelscope.ceilings.formats import PLAIN
 from kernelscope.ceilings.gpus import HALF, Peaks
 from kernelscope.ceilings.quantization import Quantization
@@ -154,6 +155,11 @@ def _experts(steps: MatchedSteps) -> Iterator[Finding]:
     experts = routed[0].experts
     assert experts is not None  # noqa: S101 - chosen above
     tokens = steps.workload.tokens
+    if any(work.name.startswith(SHARED) for work in steps.match.works):
+        yield _warning(
+            f"{steps.key[1]}: router and shared experts are taken to be launched in this order. On "
+            "a stream of their own they may not be, and then only the sum of these rows is sure."
+        )
     yield _ok(
         f"{steps.key[1]}: the {tokens.mean():,.4g} tokens of a step touch "
         f"{experts.touched(tokens).mean():,.4g} of {experts.count} experts: each token chooses "

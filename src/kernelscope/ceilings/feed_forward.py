@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernelscope.ceilings.facts import Facts
+from kernelscope.ceilings.formats import PLAIN, formats
 from kernelscope.ceilings.quantization import Quantization
 from kernelscope.ceilings.work import Experts, Multiply
 from kernelscope.errors import ConfigError
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+SHARED = "mlp.shared_experts"
 _CHOSEN = ("num_experts_per_tok", "experts_per_token", "moe_topk")
 
 
@@ -51,7 +53,7 @@ class _Block:
             parts = ("gate_proj", "up_proj")
             yield self.module(f"{block}.gate_up_proj", 2 * mine, self.hidden, *parts)
         else:
-            yield self.module(f"{block}.up_proj", mine, self.hidden, "fc1", "c_fc")
+            yield self.module(f"{block}.up_proj", mine, self.hidden)
         yield self.module(f"{block}.down_proj", self.hidden, mine)
 
     def experts(self) -> Iterator[Multiply]:
@@ -68,16 +70,22 @@ class _Block:
                 "each token, which cannot be."
             )
         width = facts.need("moe_intermediate_size", "intermediate_size")
-        yield self.module("mlp.gate", experts.count, self.hidden, "router")
+        yield self.router(experts)
         shared = facts.get("shared_expert_intermediate_size", "shared_intermediate_size")
         shared = shared or (facts.get("n_shared_experts") or 0) * width
         if shared:
-            yield from self.dense("mlp.shared_experts", shared)
+            yield from self.dense(SHARED, shared)
             if facts.flag("shared_gate", default=False):
-                yield self.module("mlp.shared_expert_gate", 1, self.hidden)
+                yield Multiply("mlp.shared_expert_gate", 1, self.hidden, formats()[PLAIN])
         mine = facts.share(width, "the intermediate size of the experts")
         for name, n, k in (("w13", 2 * mine, self.hidden), ("w2", self.hidden, mine)):
             yield self.module(f"mlp.experts.{name}", n, k, "0.gate_proj", experts=experts)
+
+    def router(self, experts: Experts) -> Multiply:
+        """The choice of experts; few families quantize it."""
+        if self.facts.flag("quantized_router", default=False):
+            return self.module("mlp.gate", experts.count, self.hidden)
+        return Multiply("mlp.gate", experts.count, self.hidden, formats()[PLAIN])
 
     def module(
         self, name: str, n: int, k: int, *parts: str, experts: Experts | None = None
