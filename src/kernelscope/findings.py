@@ -21,9 +21,11 @@ TOPICS = (
     "names",
     "diagnostics",
     "overhead",
-    "roofline",
 )
 """What findings are about, in the order in which they are told."""
+
+ROOFLINE = "roofline"
+"""The topic of what a roofline rests on; it is about no trace alone."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        topic: one of :data:`TOPICS`.
+        topic: one of :data:`TOPICS`, or :data:`ROOFLINE`.
         level: ``"ok"``; ``"warning"``, which limits what a number means; or ``"problem"``, which
             makes numbers of the summary wrong or incomplete.
         message: what was found, with its figures, as a sentence.

@@ -14,18 +14,17 @@ from kernelscope.ceilings.formats import PLAIN
 from kernelscope.ceilings.gpus import HALF, Peaks
 from kernelscope.ceilings.quantization import Quantization
 from kernelscope.ceilings.work import Attention, DeltaRule, Multiply
-from kernelscope.findings import Finding, plural
+from kernelscope.findings import ROOFLINE, Finding, plural
 
-TOPIC = "roofline"
 _TERA = 1e12
 
 
 def _ok(message: str) -> Finding:
-    return Finding(TOPIC, "ok", message)
+    return Finding(ROOFLINE, "ok", message)
 
 
 def _warning(message: str, action: str = "") -> Finding:
-    return Finding(TOPIC, "warning", message, action)
+    return Finding(ROOFLINE, "warning", message, action)
 
 
 def model_findings(
@@ -161,7 +160,7 @@ def _experts(steps: MatchedSteps) -> Iterator[Finding]:
             "a stream of their own they may not be, and then only the sum of these rows is sure."
         )
     yield _ok(
-        f"{steps.key[1]}: the {tokens.mean():,.4g} tokens of a step touch "
+        f"{steps.key[1]}: a step of {tokens.mean():,.4g} token(s) touches "
         f"{experts.touched(tokens).mean():,.4g} of {experts.count} experts: each token chooses "
         f"{experts.chosen}, uniformly and independently."
     )

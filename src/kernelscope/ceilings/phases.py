@@ -11,12 +11,13 @@ import polars as pl
 from kernelscope.analysis import Analysis
 from kernelscope.ceilings.against import MatchedSteps
 from kernelscope.ceilings.architecture import Architecture
-from kernelscope.ceilings.assumptions import TOPIC, peak_findings, step_findings
+from kernelscope.ceilings.assumptions import peak_findings, step_findings
 from kernelscope.ceilings.gpus import Peaks
 from kernelscope.ceilings.matching import Match, match_step
 from kernelscope.ceilings.model import ROOFLINE, PhaseRoofline
 from kernelscope.ceilings.what_if import thought_experiments
 from kernelscope.ceilings.workload import Workload
+from kernelscope.findings import ROOFLINE as ROOFLINE_TOPIC
 from kernelscope.findings import Finding
 from kernelscope.layers.model import Declined, Fold
 from kernelscope.layers.phases import FoldedPhase, fold_phases
@@ -114,7 +115,7 @@ def _declined(folded: FoldedPhase, why: Declined) -> Outcome:
     return Outcome(
         PhaseRoofline(rank, phase, 0, why.reason),
         pl.DataFrame(schema=dict(ROOFLINE)),
-        (Finding(TOPIC, "warning", message),),
+        (Finding(ROOFLINE_TOPIC, "warning", message),),
     )
 
 
@@ -131,7 +132,7 @@ def _measured(folded: FoldedPhase, steps: MatchedSteps, model: Model) -> Outcome
             f"{left} of {folded.steps.height} {phase.phase} steps of rank {phase.rank} have other "
             "layers or multiplies than the configuration and are left out."
         )
-        findings.append(Finding(TOPIC, "warning", message))
+        findings.append(Finding(ROOFLINE_TOPIC, "warning", message))
     return Outcome(phase, rows, tuple(findings))
 
 
