@@ -119,7 +119,7 @@ def test_a_header_that_is_not_sqlite(refused, tmp_path):
         (b"PAR1....", "Parquet", "nsys export --type sqlite"),
         (b"\xff\xff\xff\xff....", "Arrow", "nsys export --type sqlite"),
         (b"ARROW1..", "Arrow", "nsys export --type sqlite"),
-        (gzip.compress(b"SQLite format 3\0"), "gzip", "gunzip run.file"),
+        (gzip.compress(b"SQLite format 3\0", mtime=0), "gzip", "gunzip run.file"),
         (b"\xfd7zXZ\0", "xz", "xz -d run.file"),
         (b"\x28\xb5\x2f\xfd", "zstd", "unzstd run.file"),
         (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer", "git lfs pull"),
