@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import exports
 import kernelscope
 import plain_sql
 from kernelscope import errors
 from kernelscope.cli import main
 
-EXPORTS = Path(__file__).parent.parent / "fixtures" / "exports"
 GOLDEN = Path(__file__).parent / "golden"
 
 NODE_LEVEL = {
@@ -115,8 +115,7 @@ def test_every_golden_file_is_compared():
 
 
 def test_every_fixture_has_a_golden_file():
-    found = {path.relative_to(EXPORTS).as_posix() for path in EXPORTS.glob("*/*")}
-    assert found == {f"{case}.sqlite" for case in (*SUMMARIZED, REFUSED)}
+    assert set(exports.NAMES) == {*SUMMARIZED, REFUSED}
 
 
 @pytest.mark.parametrize("case", NODE_LEVEL)
@@ -223,7 +222,7 @@ def test_five_replays_of_a_graph_are_five_inferred_steps(case):
 
 
 def fixture(case: str) -> Path:
-    return EXPORTS / f"{case}.sqlite"
+    return exports.exported(case)
 
 
 @functools.cache
@@ -233,7 +232,8 @@ def summary_of(case: str) -> kernelscope.Summary:
 
 def run_summarize(case: str, options: list[str], monkeypatch) -> tuple[int, str]:
     """Exit code and text of the command, run where the fixtures are so that paths are short."""
-    monkeypatch.chdir(EXPORTS)
+    fixture(case)
+    monkeypatch.chdir(exports.folder())
     result = CliRunner().invoke(main, ["summarize", f"{case}.sqlite", *options])
     return result.exit_code, normalized(result.output)
 

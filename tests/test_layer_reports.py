@@ -1,15 +1,14 @@
 """Layers in the reports: of a real step, against a configuration, and where there are none."""
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from exports import exported
 from kernelscope.cli import main
 
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "exports"
-QWEN = FIXTURES / "2023.4" / "qwen35-27b_b1.sqlite"
+QWEN = exported("2023.4/qwen35-27b_b1")
 CONFIG = {"text_config": {"num_hidden_layers": 64, "full_attention_interval": 4}}
 
 
@@ -73,7 +72,7 @@ def test_options_that_do_not_go_together_are_usage_errors(options):
 
 
 def test_opaque_replays_have_no_layers_and_say_so():
-    trace = FIXTURES / "2024.2" / "llama-8b_graphlevel.sqlite"
+    trace = exported("2024.2/llama-8b_graphlevel")
     text = run(trace, "--by", "layer", "--phase", "decode").stdout.replace("\n", " ")
     assert "no layers found in decode steps" in text
     assert "--cuda-graph-trace=node" in text

@@ -15,7 +15,16 @@ PACKAGE = Path(__file__).parent.parent / "src" / "kernelscope"
 # A row may import from every row above it and, unless it is in ISOLATED, from itself. A name
 # ending in .* is a package with all its modules.
 ROWS = (
-    {"errors", "intervals", "api_names", "numbering", "findings", "inspection", "model_config"},
+    {
+        "errors",
+        "intervals",
+        "api_names",
+        "numbering",
+        "findings",
+        "inspection",
+        "model_config",
+        "writing",
+    },
     {"frames"},
     {"interop"},
     {"trace"},
@@ -28,7 +37,7 @@ ROWS = (
     {"layers.*"},
     {"summary.*"},
     {"ceilings.*"},
-    {"diagnosis.*"},
+    {"diagnosis.*", "trimming.*"},
     {"rendering.*"},
     {"commands.*"},
     {"cli"},
@@ -40,6 +49,7 @@ STRANGERS = {
     ("nsys.*", "kernel_names"),
     ("nsys.*", "mangled_names.*"),
     ("steps.*", "classification"),
+    ("diagnosis.*", "trimming.*"),
 }
 # Beyond the rows: what a unit never needs, although it stands above.
 NEVER = {
@@ -51,7 +61,7 @@ NEVER = {
 # Who may import what comes from outside, other than to name a type; everybody may use the
 # standard library, except that the driver of the database is one module's business too.
 OUTSIDE = {
-    "sqlite3": {"nsys.database"},
+    "sqlite3": {"nsys.database", "nsys.extract"},
     "adbc_driver_sqlite": {"nsys.database"},
     "adbc_driver_manager": {"nsys.database"},
     "click": {"cli", "commands.*"},

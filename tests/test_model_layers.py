@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 import kernelscope
 from export_builder import DECODE, GRAPH_EXEC, PID, TID, ExportBuilder, global_pid, ns
+from exports import exported
 from kernelscope.analysis import analyze
 from kernelscope.errors import ConfigError
 from kernelscope.layers import (
@@ -31,7 +31,6 @@ from kernelscope.layers.line import Line
 from kernelscope.layers.model import Declined
 from kernelscope.layers.units import layer_kind, order_of
 
-EXPORTS = Path(__file__).parent.parent / "fixtures" / "exports"
 LINEAR, FULL, MOE = "linear_attention + mlp", "attention + mlp", "attention + moe"
 QWEN = f"16 x (3 x {LINEAR}, 1 x {FULL})"
 REAL = {
@@ -72,7 +71,7 @@ def folded(text):
 
 @pytest.fixture(scope="module", params=REAL)
 def real(request):
-    return (*layers_of(EXPORTS / f"{request.param}.sqlite"), REAL[request.param])
+    return (*layers_of(exported(request.param)), REAL[request.param])
 
 
 def test_every_phase_of_a_real_capture_has_the_layers_of_its_model(real):
@@ -112,7 +111,7 @@ def test_tables_follow_their_contracts(real):
 
 
 def test_a_decode_step_of_qwen_by_layer():
-    layers, _ = layers_of(EXPORTS / "2023.4" / "qwen35-27b_b1.sqlite")
+    layers, _ = layers_of(exported("2023.4/qwen35-27b_b1"))
     decode = layers.kinds.filter(pl.col("phase") == "decode")
     assert dict(decode.select("layer_kind", "kernels").iter_rows()) == {
         BEFORE_LAYERS: 21,
@@ -127,7 +126,7 @@ def test_a_decode_step_of_qwen_by_layer():
 
 
 def test_replays_recorded_as_a_whole_are_declined():
-    layers, _ = layers_of(EXPORTS / "2024.2" / "llama-8b_graphlevel.sqlite")
+    layers, _ = layers_of(exported("2024.2/llama-8b_graphlevel"))
     found = {phase.phase: phase for phase in layers.found}
     assert found["mixed"].order == f"32 x {FULL}"  # eager: too many tokens for the graphs
     for phase in ("decode", "prefill"):
@@ -482,7 +481,7 @@ def config(tmp_path):
 
 @pytest.fixture(scope="module")
 def qwen():
-    return layers_of(EXPORTS / "2023.4" / "qwen35-27b_b8_mixed.sqlite")[0]
+    return layers_of(exported("2023.4/qwen35-27b_b8_mixed"))[0]
 
 
 TYPES = (["linear_attention"] * 3 + ["full_attention"]) * 16

@@ -20,6 +20,7 @@ PUBLIC = {
     "Steps",
     "Summary",
     "Trace",
+    "Trimmed",
     "__version__",
     "classify",
     "classify_names",
@@ -31,6 +32,7 @@ PUBLIC = {
     "roofline",
     "split_steps",
     "summarize",
+    "trim",
     "write_summary",
 }
 DATA = {"__version__"}

@@ -13,6 +13,7 @@ import pytest
 
 import kernelscope
 from export_builder import DECODE, ExportBuilder
+from exports import exported
 from kernelscope import RunFacts, errors
 from kernelscope.ceilings import ROOFLINE
 from kernelscope.ceilings.formats import formats
@@ -26,11 +27,11 @@ from kernelscope.trace import Gpu
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CONFIGS = FIXTURES / "configs"
-QWEN = FIXTURES / "exports" / "2023.4" / "qwen35-27b_b1.sqlite"
-TAIL = FIXTURES / "exports" / "2023.4" / "qwen35-27b_b8_tail.sqlite"
-MIXED = FIXTURES / "exports" / "2023.4" / "qwen35-27b_b8_mixed.sqlite"
-MOE = FIXTURES / "exports" / "2025.3" / "qwen3-30b-a3b_fp8.sqlite"
-LLAMA = FIXTURES / "exports" / "2024.2" / "llama-8b_graphlevel.sqlite"
+QWEN = exported("2023.4/qwen35-27b_b1")
+TAIL = exported("2023.4/qwen35-27b_b8_tail")
+MIXED = exported("2023.4/qwen35-27b_b8_mixed")
+MOE = exported("2025.3/qwen3-30b-a3b_fp8")
+LLAMA = exported("2024.2/llama-8b_graphlevel")
 H200 = 4_814_304_000_000  # TARGET_INFO_GPU.memoryBandwidth of the captures
 SIZE = {
     "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import kernelscope
 from export_builder import COPY, DECODE, GRAPH_LAUNCH, LAUNCH, PID, RUNTIME, TID
+from exports import exported
 from kernelscope import errors, frames
 from kernelscope.placement import place
 from kernelscope.steps import METHODS, split_steps
@@ -29,7 +30,6 @@ from kernelscope.steps.windows import (
 )
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-EXPORTS = FIXTURES / "exports"
 FOLDER = os.environ.get("KERNELSCOPE_TRACES")
 NVTX = "NVTX_EVENTS"
 BODY, DRAFT, PREFILL_GRAPH, OTHER_BODY = 1, 2, 3, 4
@@ -160,14 +160,14 @@ def check_the_same_decode_steps(labelled, bare, method):
 @pytest.mark.parametrize(
     "name",
     [
-        "2023.4/qwen35-27b_b1.sqlite",
-        "2024.2/qwen35-27b_b1.sqlite",
-        "2024.2/llama-8b_graphlevel.sqlite",
-        "2025.3/qwen3-30b-a3b_fp8.sqlite",
+        "2023.4/qwen35-27b_b1",
+        "2024.2/qwen35-27b_b1",
+        "2024.2/llama-8b_graphlevel",
+        "2025.3/qwen3-30b-a3b_fp8",
     ],
 )
 def test_without_labels_the_same_decode_steps_are_found(method, name, both):
-    check_the_same_decode_steps(*both(EXPORTS / name), method)
+    check_the_same_decode_steps(*both(exported(name)), method)
 
 
 @pytest.mark.skipif(FOLDER is None, reason="KERNELSCOPE_TRACES does not name a folder")
@@ -191,7 +191,7 @@ def test_the_full_captures_show_the_same_decode_steps(name, methods, both, tmp_p
 @pytest.mark.parametrize("name", ["qwen35-27b_eager", "qwen35-27b_b8_mixed", "qwen35-27b_b8_tail"])
 @pytest.mark.parametrize("method", ["graph", "marker"])
 def test_layers_of_one_or_two_steps_are_not_taken_for_steps(method, name, both):
-    _, bare = both(EXPORTS / "2023.4" / f"{name}.sqlite")
+    _, bare = both(exported(f"2023.4/{name}"))
     with pytest.raises(errors.StepError, match="finds no steps"):
         split_steps(bare, method=method)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kernelscope.steps import Steps, split_steps
     from kernelscope.summary import PhaseSummary, Summary, summarize
     from kernelscope.trace import Trace
+    from kernelscope.trimming import Trimmed, trim
 
 __version__ = version("kernelscope")
 
@@ -45,6 +46,7 @@ __all__ = [
     "Steps",
     "Summary",
     "Trace",
+    "Trimmed",
     "__version__",
     "classify",
     "classify_names",
@@ -56,6 +58,7 @@ __all__ = [
     "roofline",
     "split_steps",
     "summarize",
+    "trim",
     "write_summary",
 ]
 
@@ -72,6 +75,7 @@ _HOME = {
     "Steps": "kernelscope.steps",
     "Summary": "kernelscope.summary",
     "Trace": "kernelscope.trace",
+    "Trimmed": "kernelscope.trimming",
     "classify": "kernelscope.analysis",
     "classify_names": "kernelscope.classification",
     "diagnose": "kernelscope.diagnosis",
@@ -81,6 +85,7 @@ _HOME = {
     "roofline": "kernelscope.ceilings",
     "split_steps": "kernelscope.steps",
     "summarize": "kernelscope.summary",
+    "trim": "kernelscope.trimming",
     "write_summary": "kernelscope.rendering",
 }
 

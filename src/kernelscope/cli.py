@@ -21,6 +21,7 @@ from kernelscope.commands.roofline import roofline
 from kernelscope.commands.rules import rules
 from kernelscope.commands.steps import steps
 from kernelscope.commands.summarize import summarize
+from kernelscope.commands.trim import trim
 from kernelscope.errors import KernelscopeError
 
 
@@ -49,7 +50,7 @@ def main() -> None:
     """
 
 
-for _command in (summarize, steps, roofline, doctor, classify, categories, rules):
+for _command in (summarize, steps, roofline, doctor, trim, classify, categories, rules):
     main.add_command(_command)
 
 

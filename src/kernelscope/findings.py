@@ -61,3 +61,16 @@ def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
 def plural(number: int, noun: str) -> str:
     """``1 step``, ``2 steps``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def tell_numbers(steps: Iterable[int]) -> str:
+    """``step 3``, ``steps 0 to 4, 13``; nothing for none. The numbers ascend."""
+    runs: list[tuple[int, int]] = []
+    for step in steps:
+        if runs and step == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], step)
+        else:
+            runs.append((step, step))
+    told = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
+    is_one = len(runs) == 1 and runs[0][0] == runs[0][1]
+    return f"{'step' if is_one else 'steps'} {told}" if runs else ""

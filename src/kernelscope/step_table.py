@@ -6,6 +6,7 @@ Every other step keeps its row, with the reason in ``status``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
@@ -13,7 +14,7 @@ import polars as pl
 from kernelscope.measure import Measured
 from kernelscope.steps import NO_STEPS, Steps
 from kernelscope.steps.labels import DECODE, EMPTY, MIXED
-from kernelscope.trace import TraceInfo
+from kernelscope.trace import KeptSteps, TraceInfo
 
 COMPLETE = "complete"
 INCOMPLETE = "incomplete"
@@ -62,6 +63,7 @@ def build_step_table(info: TraceInfo, steps: Steps, measured: Measured) -> pl.Da
     """
     if steps.method == NO_STEPS:
         return _whole_trace(measured)
+    kept = _kept(info, steps)
     on_gpu = measured.by_step.filter(pl.col("step") >= 0)
     table = (
         steps.frame.join(on_gpu, on="step", how="left", maintain_order="left")
@@ -71,9 +73,16 @@ def build_step_table(info: TraceInfo, steps: Steps, measured: Measured) -> pl.Da
             pl.col("rank").fill_null(_rank_of_process(measured.ranks)),
         )
         .sort("rank", "thread", "start_ns", maintain_order=True)
-        .pipe(_with_wall)
+        .pipe(_with_wall, () if kept is None else kept.unfollowed)
     )
-    return _with_status(table, info)
+    return _with_status(table, info, kept)
+
+
+def _kept(info: TraceInfo, steps: Steps) -> KeptSteps | None:
+    """What a part of a capture knows of its steps, if they are found again as they were."""
+    kept = info.derived.kept if info.derived else None
+    same = kept is not None and (kept.method, kept.steps) == (steps.method, steps.frame.height)
+    return kept if same else None
 
 
 @dataclass(frozen=True)
@@ -123,15 +132,17 @@ def _whole_trace(measured: Measured) -> pl.DataFrame:
     )
 
 
-def _with_wall(table: pl.DataFrame) -> pl.DataFrame:
+def _with_wall(table: pl.DataFrame, unfollowed: Collection[int]) -> pl.DataFrame:
     """Start-to-start times on the GPU, and the pauses among them.
 
     A pause is a gap ten times as long as a usual step: the engine had nothing to do. It belongs
-    to no step.
+    to no step. A step whose next one is not in the trace has no such time.
     """
     lane = ["rank", "thread"]
     with_work = table.filter(pl.col("first_ns").is_not_null())
-    next_first_ns = pl.col("first_ns").shift(-1).over(lane)
+    next_first_ns = pl.when(pl.col("step").is_in(list(unfollowed)).not_()).then(
+        pl.col("first_ns").shift(-1).over(lane)
+    )
     lasting = with_work.select(
         "step",
         "rank",
@@ -153,8 +164,10 @@ def _with_wall(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_status(table: pl.DataFrame, info: TraceInfo) -> pl.DataFrame:
+def _with_status(table: pl.DataFrame, info: TraceInfo, kept: KeptSteps | None) -> pl.DataFrame:
     has_work = (pl.col("kernels") > 0) | (pl.col("replays") > 0)
+    if kept is not None:
+        return table.with_columns(status=_known_status(kept))
     is_last = pl.col("step") == pl.col("step").filter(has_work).max().over("rank", "thread")
     return table.with_columns(
         status=pl.when(pl.col("phase") == EMPTY)
@@ -167,6 +180,16 @@ def _with_status(table: pl.DataFrame, info: TraceInfo) -> pl.DataFrame:
         .then(pl.lit(RECOMPUTE))
         .otherwise(pl.lit(COMPLETE))
     )
+
+
+def _known_status(kept: KeptSteps) -> pl.Expr:
+    """The status that a step had in the whole capture."""
+    known = {step: status for step, status in kept.status.items() if status in REASONS}
+    status = pl.lit(COMPLETE)
+    if known:
+        given = list(known), list(known.values())
+        status = pl.col("step").replace_strict(*given, default=COMPLETE, return_dtype=pl.String)
+    return status
 
 
 def _is_cut(info: TraceInfo) -> pl.Expr:

@@ -7,7 +7,7 @@ piece by piece (:meth:`Trace.map_rows`), so that a trace larger than memory can 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -57,6 +57,31 @@ class Diagnostic:
 
 
 @dataclass(frozen=True)
+class KeptSteps:
+    """What only the whole capture could tell about the steps of a part of it.
+
+    Attributes:
+        method: how the steps were found there; a name in :data:`kernelscope.steps.METHODS`.
+        steps: how many of them were kept; they are numbered from 0 here.
+        status: steps that are in no average there -> why.
+        unfollowed: steps after which something is missing here, or came a pause there.
+    """
+
+    method: str
+    steps: int
+    status: Mapping[int, str]
+    unfollowed: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """That a trace is a part of another one: ``told`` says of which, in words."""
+
+    told: str
+    kept: KeptSteps | None = None
+
+
+@dataclass(frozen=True)
 class TraceInfo:
     """Facts about a capture that need no look at its kernels.
 
@@ -79,6 +104,8 @@ class TraceInfo:
     diagnostics: tuple[Diagnostic, ...] = ()
     """Distinct warnings and errors that the profiler recorded, in order of time."""
     findings: tuple[Finding, ...] = ()
+    derived: Derived | None = None
+    """Set if the file is a part of another one (``kernelscope trim``)."""
 
     def gpu(self, process: int, device: int) -> Gpu | None:
         """The GPU behind a process's device ordinal, if the capture lets us tell."""

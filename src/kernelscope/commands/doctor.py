@@ -47,8 +47,8 @@ def doctor(
     """
     from kernelscope.diagnosis import diagnose
     from kernelscope.rendering.diagnosis import DIAGNOSIS_FORMATS
-    from kernelscope.rendering.files import check_target, write_file
     from kernelscope.rendering.progress import ReadingProgress
+    from kernelscope.writing import check_target, write_file
 
     if output is not None:
         check_target(output, overwrite=force, trace=trace)

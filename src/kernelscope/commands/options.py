@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -129,6 +130,18 @@ def parse_window(
         raise click.BadParameter(f"{value!r} is not a range such as 5:20.", ctx, param)
     first, last = (int(text) if text else None for text in match.groups())
     return first, last
+
+
+def parse_steps(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> Container[int] | None:
+    """``3``, or a window (:func:`parse_window`), as a range of step numbers."""
+    if value is None:
+        return None
+    if re.fullmatch(r"\d{1,9}", value.strip()):
+        return range(int(value), int(value) + 1)
+    first, last = parse_window(ctx, param, value)
+    return range(first or 0, sys.maxsize if last is None else last)
 
 
 _READING = (

@@ -91,8 +91,8 @@ def roofline(
     """
     from kernelscope.ceilings import RunFacts
     from kernelscope.ceilings import roofline as find_roofline
-    from kernelscope.rendering.files import check_target, write_file
     from kernelscope.rendering.roofline import ROOFLINE_FORMATS
+    from kernelscope.writing import check_target, write_file
 
     if reading.split_by is not None:
         raise click.UsageError("roofline does not go with --split-by.")

@@ -27,8 +27,8 @@ def steps(trace: Path, format_: str, output: Path | None, reading: Reading, *, f
 
     Example: kernelscope steps trace.sqlite --format csv -o steps.csv
     """
-    from kernelscope.rendering import check_target, write_file
     from kernelscope.rendering.steps import BINARY, STEP_FORMATS, render_text
+    from kernelscope.writing import check_target, write_file
 
     if format_ in BINARY and output is None:
         raise click.UsageError(f"--format {format_} writes a binary file: give its name with -o.")

@@ -61,8 +61,9 @@ def summarize(
 
     Example: kernelscope summarize trace.sqlite --phase decode --format json
     """
-    from kernelscope.rendering import BINARY_FORMATS, check_target, write_summary
+    from kernelscope.rendering import BINARY_FORMATS, write_summary
     from kernelscope.summary import check_layers, check_unknown
+    from kernelscope.writing import check_target
 
     if format_ in BINARY_FORMATS and output is None:
         raise click.UsageError(f"--format {format_} writes a binary file: give its name with -o.")

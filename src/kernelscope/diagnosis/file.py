@@ -37,6 +37,8 @@ def file_findings(trace: Trace) -> Iterator[Finding]:
     """
     seen = trace.inspect()
     yield Finding("file", "ok", f"{seen.size_bytes / _BYTES_PER_MB:,.1f} MB: {_rows(seen.rows)}.")
+    if trace.info.derived:
+        yield Finding("file", "ok", f"Derived from another file, {trace.info.derived.told}.")
     yield _integrity(seen)
     exporter = trace.info.exporter or "of unknown version"
     schema = trace.info.schema or "of unknown version"

@@ -19,7 +19,7 @@ from kernelscope.layers.model import BEFORE, BEHIND, NVTX_AT_CAPTURE, Fold, Ints
 from kernelscope.layers.units import compare, layer_kind
 from kernelscope.trace import Trace
 
-_LAYER = r"(?i)\b((?:\w+\.)*(?:\w*layers?[._\[ ]?|\w*blocks?[._\[]|h\.)(\d+))\]?(?:\.(\w+))?"
+LAYER = r"(?i)\b((?:\w+\.)*(?:\w*layers?[._\[ ]?|\w*blocks?[._\[]|h\.)(\d+))\]?(?:\.(\w+))?"
 """A layer in a label, its number, and the part of it: ``model.layers.3.self_attn``."""
 _KEY = ("process", "device", "start_ns", "end_ns")
 _NORM = "norm"
@@ -113,7 +113,7 @@ _CLONE = ("process", "graph_node", "original_node")
 
 def _layer_ranges(ranges: pl.DataFrame) -> pl.DataFrame:
     """Ranges whose label names a layer: ``layer``, ``number`` and ``part`` beside the rest."""
-    groups = pl.col("label").str.extract_groups(_LAYER).struct
+    groups = pl.col("label").str.extract_groups(LAYER).struct
     fields = groups.rename_fields(["layer", "number", "part"]).alias("fields")
     return (
         ranges.with_columns(fields, pl.col("end_ns").fill_null(np.iinfo(np.int64).max))

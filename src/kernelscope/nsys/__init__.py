@@ -8,13 +8,13 @@ from pathlib import Path
 
 from kernelscope.errors import NotAnExport
 from kernelscope.nsys import files, schema
-from kernelscope.nsys.database import open_database
+from kernelscope.nsys.database import Database, open_database
 from kernelscope.nsys.metadata import read_info
 from kernelscope.nsys.report import ReportSource, export_report
 from kernelscope.nsys.source import NsysSource
 from kernelscope.trace import Progress, Trace
 
-__all__ = ["open_export", "read_export"]
+__all__ = ["database_of", "open_export", "read_export"]
 
 
 def read_export(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
@@ -55,6 +55,16 @@ def open_export(path: str | os.PathLike[str], *, progress: Progress | None = Non
     database = open_database(path)
     _check_is_nsys(path, set(database.tables))
     return Trace(read_info(database), NsysSource(database, progress))
+
+
+def database_of(trace: Trace) -> Database:
+    """The SQLite file behind a trace; TypeError for a trace that has none."""
+    source = trace.source
+    if isinstance(source, ReportSource):
+        source = source.source
+    if not isinstance(source, NsysSource):
+        raise TypeError(source)
+    return source.database
 
 
 def _check_is_nsys(path: Path, tables: set[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ class Column:
 
     name: str
     declared_type: str
+    not_null: bool = False
+    is_key: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Table:
     name: str
     columns: Mapping[str, Column]
     has_rowid: bool
+    is_virtual: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,14 @@ class Database:
         return {name.casefold(): self._table(name, kind, sql) for name, kind, sql in found}
 
     def _table(self, name: str, kind: str, sql: str | None) -> Table:
-        columns = self.rows("SELECT name, type FROM pragma_table_info(?)", name)
-        has_rowid = kind == "table" and "without rowid" not in (sql or "").casefold()
-        named = {column.casefold(): Column(column, declared) for column, declared in columns}
-        return Table(name, named, has_rowid)
+        columns = self.rows('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', name)
+        made = " ".join((sql or "").casefold().split())
+        named = {
+            column.casefold(): Column(column, declared, bool(not_null), bool(key))
+            for column, declared, not_null, key in columns
+        }
+        has_rowid = kind == "table" and "without rowid" not in made
+        return Table(name, named, has_rowid, made.startswith("create virtual"))
 
     def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a small query. Text that is not UTF-8 gets replacement characters.
@@ -89,13 +97,8 @@ class Database:
         Raises:
             ExportError: the file is damaged or locked.
         """
-        with (
-            self._explained(),
-            closing(sqlite3.connect(self.uri, uri=True, timeout=_BUSY_SECONDS)) as connection,
-        ):
+        with self.explained(), closing(connect(self.uri)) as connection:
             connection.text_factory = _decode
-            # Functions inside a view or an index of the file must not run unless harmless.
-            connection.execute("PRAGMA trusted_schema = OFF")
             return connection.execute(sql, parameters).fetchall()
 
     def frame(self, sql: str) -> pl.DataFrame:
@@ -107,7 +110,7 @@ class Database:
             ExportError: the file is damaged or locked.
         """
         with (
-            self._explained(),
+            self.explained(),
             adbc_driver_sqlite.connect(self.uri) as database,
             adbc_driver_manager.AdbcConnection(database) as connection,
             adbc_driver_manager.AdbcStatement(connection) as statement,
@@ -118,7 +121,8 @@ class Database:
             return pl.DataFrame(stream)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
+        """Errors of the drivers, told as errors that name the file."""
         try:
             yield
         except (sqlite3.Error, adbc_driver_manager.Error, pl.exceptions.PolarsError) as error:
@@ -138,6 +142,20 @@ def open_database(path: str | os.PathLike[str]) -> Database:
     path = Path(path)
     files.check_is_sqlite(path)
     return Database(path)
+
+
+def connect(uri: str) -> sqlite3.Connection:
+    """A connection in which nothing that a file defines can do harm.
+
+    Functions inside a view or an index of the file must not run unless harmless, and its
+    triggers not at all.
+    """
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER, False)
+    return connection
 
 
 def explain(path: Path, reason: str) -> ExportError:

@@ -11,6 +11,7 @@ from typing import TypeGuard
 
 from kernelscope.findings import Finding
 from kernelscope.nsys.database import Database, placeholders
+from kernelscope.nsys.derived import META_TABLES, read_derived
 from kernelscope.nsys.diagnostics import find_lost_data, read_diagnostics
 from kernelscope.nsys.schema import NVTX, STRINGS, find, has_column, quote
 from kernelscope.trace import Gpu, TraceInfo
@@ -50,11 +51,12 @@ def read_info(database: Database) -> TraceInfo:
         process_names=_process_names(database),
         diagnostics=diagnostics,
         findings=(*_findings(database, schema), *find_lost_data(diagnostics)),
+        derived=read_derived(database),
     )
 
 
 def _export_facts(database: Database) -> dict[str, str]:
-    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+    for table in META_TABLES:
         if has_column(database, table, "value"):
             rows = database.rows(
                 f"SELECT name, value FROM {table} WHERE value IS NOT NULL"

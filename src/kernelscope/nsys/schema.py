@@ -132,10 +132,15 @@ def select_list(table: Table, fields: Mapping[str, Field], columns: Iterable[str
     Raises:
         MissingTable: a column is missing without which there is no result.
     """
-    return ", ".join(f"{_expression(table, fields[name])} AS {name}" for name in columns)
+    return ", ".join(f"{expression(table, fields[name])} AS {name}" for name in columns)
 
 
-def _expression(table: Table, field: Field) -> str:
+def expression(table: Table, field: Field) -> str:
+    """The SQL expression for a contract column of that table.
+
+    Raises:
+        MissingTable: there is no result without it, and it is missing.
+    """
     for candidate in field.columns:
         column = table.columns.get(candidate.casefold())
         if column is not None:

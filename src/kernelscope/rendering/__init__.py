@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 
 from kernelscope.rendering.data import render_csv, render_json, render_parquet
 from kernelscope.rendering.database import render_sqlite
-from kernelscope.rendering.files import check_target, write_file
 from kernelscope.rendering.markdown import render_markdown
 from kernelscope.rendering.text import render_text
 from kernelscope.summary.model import Summary
+from kernelscope.writing import check_target, write_file
 
-__all__ = ["BINARY_FORMATS", "FORMATS", "check_target", "render", "write_file", "write_summary"]
+__all__ = ["BINARY_FORMATS", "FORMATS", "render", "write_summary"]
 
 Renderer = Callable[[Summary, str], str | bytes]
 

@@ -27,6 +27,8 @@ def _lines(summary: Summary, by: str) -> Iterator[str]:
     info = summary.info
     yield f"# {escape(info.path)}"
     yield ""
+    if info.derived:
+        yield from [f"Derived from {escape(info.derived.told)}.", ""]
     yield (
         f"{escape(wording.gpus(summary))}, nsys {escape(info.exporter or 'of unknown version')}, "
         f"{wording.graph_trace(summary)}. Steps by {summary.step_method}: "

@@ -68,6 +68,8 @@ def _parts(summary: Summary, by: str, console: Console) -> Iterator[RenderableTy
 def _header(summary: Summary) -> Iterator[Text]:
     info = summary.info
     yield Text(wording.clean(info.path), style="bold", overflow="fold")
+    if info.derived:
+        yield Text(f"derived from {wording.clean(info.derived.told)}", overflow="fold")
     exporter = f"nsys {info.exporter}" if info.exporter else "nsys of unknown version"
     yield Text(
         f"{wording.gpus(summary)} · {wording.clean(exporter)} · {wording.graph_trace(summary)}"
