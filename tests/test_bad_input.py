@@ -71,7 +71,9 @@ def test_a_file_in_a_folder_that_is_not_there(refused, tmp_path):
 def test_a_folder(refused, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
-    assert f"{folder} is a folder. Give the .sqlite file inside it." in refused(folder)
+    line = refused(folder)
+    assert f"{folder} is a folder. Give the .sqlite file inside it" in line
+    assert "nsys export --type parquetdir or arrowdir" in line
 
 
 def test_a_pipe_is_not_waited_for(refused, tmp_path):

@@ -66,7 +66,7 @@ OUTSIDE = {
     "adbc_driver_manager": {"nsys.database"},
     "click": {"cli", "commands.*"},
     "pandas": {"interop"},
-    "pyarrow": {"interop"},
+    "pyarrow": {"interop", "nsys.folders"},
     "rich": {"rendering.*", "commands.*"},
     "sqlite_utils": {"rendering.database"},
     "subprocess": {"nsys.report"},

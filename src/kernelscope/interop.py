@@ -1,4 +1,4 @@
-"""To pandas and pyarrow, for who works in them; the only module that imports either, on use."""
+"""To pandas and pyarrow, for who works in them; imported on use."""
 
 from __future__ import annotations
 

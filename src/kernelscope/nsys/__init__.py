@@ -9,23 +9,27 @@ from pathlib import Path
 from kernelscope.errors import NotAnExport
 from kernelscope.nsys import files, schema
 from kernelscope.nsys.database import Database, open_database
+from kernelscope.nsys.folders import is_folder_export, load_folder
 from kernelscope.nsys.metadata import read_info
-from kernelscope.nsys.report import ReportSource, export_report
+from kernelscope.nsys.report import export_report
 from kernelscope.nsys.source import NsysSource
+from kernelscope.nsys.temporary import TemporaryExport, TemporarySource
 from kernelscope.trace import Progress, Trace
 
 __all__ = ["database_of", "open_export", "read_export"]
 
 
 def read_export(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
-    """Open an nsys SQLite export (2022.4 to 2026.x) for reading.
+    """Open an nsys export (2022.4 to 2026.x) for reading.
 
     The file is opened read-only and checked; its tables are read when they are asked for, so
-    it must stay in place while the trace is in use. An ``.nsys-rep`` is exported to a temporary
-    file first if ``nsys`` is on the path.
+    it must stay in place while the trace is in use. A folder of a ``parquetdir`` or ``arrowdir``
+    export is copied into a temporary SQLite file first, and so is an ``.nsys-rep`` if ``nsys`` is
+    on the path; the file is removed with the trace.
 
     Args:
-        path: the ``.sqlite`` file, or an ``.nsys-rep``.
+        path: the ``.sqlite`` file, the folder of a ``parquetdir`` or ``arrowdir`` export, or an
+            ``.nsys-rep``.
         progress: called with kernel rows read and expected, from reading threads.
 
     Raises:
@@ -46,21 +50,26 @@ def open_export(path: str | os.PathLike[str], *, progress: Progress | None = Non
         NotAnExport, ExportError: see :func:`read_export`.
     """
     path = Path(path)
+    if is_folder_export(path):
+        return _open_temporary(load_folder(path), path, progress)
     if files.is_report(path):
-        exported = export_report(path)
-        with exported.told_as(path):
-            trace = open_export(exported.path, progress=progress)
-        source = ReportSource(trace.source, exported, path)
-        return replace(trace, info=replace(trace.info, path=str(path)), source=source)
+        return _open_temporary(export_report(path), path, progress)
     database = open_database(path)
     _check_is_nsys(path, set(database.tables))
     return Trace(read_info(database), NsysSource(database, progress))
 
 
+def _open_temporary(exported: TemporaryExport, given: Path, progress: Progress | None) -> Trace:
+    with exported.told_as(given):
+        trace = open_export(exported.path, progress=progress)
+    source = TemporarySource(trace.source, exported, given)
+    return replace(trace, info=replace(trace.info, path=str(given)), source=source)
+
+
 def database_of(trace: Trace) -> Database:
     """The SQLite file behind a trace; TypeError for a trace that has none."""
     source = trace.source
-    if isinstance(source, ReportSource):
+    if isinstance(source, TemporarySource):
         source = source.source
     if not isinstance(source, NsysSource):
         raise TypeError(source)

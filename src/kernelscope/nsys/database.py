@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import adbc_driver_manager
 import adbc_driver_sqlite
@@ -25,6 +25,14 @@ from kernelscope.nsys import files
 
 _BATCH_ROWS = "65536"
 _BUSY_SECONDS = 5.0
+_ADD = "adbc.ingest.mode.create_append"
+
+
+class ArrowTable(Protocol):
+    """Rows in any library's form that can be handed over as Arrow."""
+
+    def __arrow_c_stream__(self) -> object:
+        """A capsule with a stream of batches."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,28 @@ class Database:
             raise explain(self.path, reason) from error
 
 
+def fill_table(path: Path, name: str, tables: Iterable[ArrowTable]) -> None:
+    """Make a table in a database of our own out of Arrow tables of one schema; all or nothing.
+
+    Raises:
+        ExportError: the columns cannot stand in one table, or the disk is full.
+    """
+    with (
+        Database(path).explained(),
+        adbc_driver_sqlite.connect(str(path)) as database,
+        adbc_driver_manager.AdbcConnection(database) as connection,
+    ):
+        connection.set_autocommit(False)
+        for table in tables:
+            with adbc_driver_manager.AdbcStatement(connection) as statement:
+                statement.set_options(
+                    **{"adbc.ingest.target_table": name, "adbc.ingest.mode": _ADD}
+                )
+                statement.bind_stream(table.__arrow_c_stream__())
+                statement.execute_update()
+        connection.commit()
+
+
 def open_database(path: str | os.PathLike[str]) -> Database:
     """A database over an existing, complete SQLite file.
 
@@ -170,6 +200,11 @@ def explain(path: Path, reason: str) -> ExportError:
         return ExportError(
             f"{path} is locked by another program.",
             hint="Wait until nsys export has finished, or copy the file and read the copy.",
+        )
+    if "disk is full" in lowered:
+        return ExportError(
+            f"{path} cannot be read: the disk for temporary files is full.",
+            hint="Set TMPDIR to a folder with room.",
         )
     return ExportError(
         f"{path} cannot be read: {reason}.",

@@ -25,6 +25,12 @@ _IMPORT_HINT = (
     "nsys export --type sqlite -o {sqlite} {report}"
 )
 
+_FOLDER_HINT = (
+    "Give the .sqlite file inside it, or the folder that nsys export --type parquetdir or arrowdir "
+    "wrote."
+)
+_TABLE_HINT = "Give the folder that it is in, or export again with: nsys export --type sqlite"
+
 REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 
 # First bytes of the other files that people have beside a capture: what it is, what to do.
@@ -36,8 +42,8 @@ _OTHER_FILES: tuple[tuple[bytes, str, str], ...] = (
         _IMPORT_HINT,
     ),
     (b"\x89HDF", "an HDF5 file", "Export again with: nsys export --type sqlite"),
-    (b"PAR1", "a Parquet file", "Export again with: nsys export --type sqlite"),
-    (b"\xff\xff\xff\xff", "an Arrow stream", "Export again with: nsys export --type sqlite"),
+    (b"PAR1", "a Parquet file", _TABLE_HINT),
+    (b"\xff\xff\xff\xff", "an Arrow stream", _TABLE_HINT),
     (b"ARROW1", "an Arrow file", "Export again with: nsys export --type sqlite"),
     (b"\x1f\x8b", "gzip-compressed", "Unpack it first: gunzip {name}"),
     (b"\xfd7zXZ", "xz-compressed", "Unpack it first: xz -d {name}"),
@@ -104,7 +110,7 @@ def read_header(path: Path) -> bytes:
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise NotAnExport(f"{path} is a folder.", hint="Give the .sqlite file inside it.")
+            raise NotAnExport(f"{path} is a folder.", hint=_FOLDER_HINT)
         if not stat.S_ISREG(status.st_mode):
             raise NotAnExport(f"{path} is not a regular file.", hint="Give an .sqlite file.")
         with path.open("rb") as file:

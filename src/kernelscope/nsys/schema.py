@@ -24,6 +24,33 @@ OLD_GRAPH_NODES = "CUDA_GRAPH_EVENTS"
 NVTX = "NVTX_EVENTS"
 STRINGS = "StringIds"
 
+# What a folder export is asked for: every table that is read here or may stand in a shared trace.
+FOLDER_TABLES = (
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    RUNTIME,
+    GRAPH_TRACE,
+    GRAPH_NODES,
+    OLD_GRAPH_NODES,
+    NVTX,
+    STRINGS,
+    "ANALYSIS_DETAILS",
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "DIAGNOSTIC_EVENT",
+    "EXPORT_META_DATA",
+    "META_DATA_CAPTURE",
+    "META_DATA_EXPORT",
+    "PROCESSES",
+    "TARGET_INFO_CUDA_CONTEXT_INFO",
+    "TARGET_INFO_CUDA_DEVICE",
+    "TARGET_INFO_CUDA_STREAM",
+    "TARGET_INFO_GPU",
+    "TARGET_INFO_SYSTEM_ENV",
+    "ThreadNames",
+)
+
 # Tables of nvprof's databases, which are SQLite too and look alike from afar.
 NVPROF_TABLES = ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTIVITY_KIND_MARKER")
 
