@@ -37,7 +37,7 @@ ROWS = (
     {"layers.*"},
     {"summary.*"},
     {"ceilings.*"},
-    {"diagnosis.*", "trimming.*"},
+    {"diagnosis.*", "trimming.*", "records.*"},
     {"rendering.*"},
     {"commands.*"},
     {"cli"},
@@ -50,6 +50,8 @@ STRANGERS = {
     ("nsys.*", "mangled_names.*"),
     ("steps.*", "classification"),
     ("diagnosis.*", "trimming.*"),
+    ("diagnosis.*", "records.*"),
+    ("records.*", "trimming.*"),
 }
 # Beyond the rows: what a unit never needs, although it stands above.
 NEVER = {
@@ -61,14 +63,14 @@ NEVER = {
 # Who may import what comes from outside, other than to name a type; everybody may use the
 # standard library, except that the driver of the database is one module's business too.
 OUTSIDE = {
-    "sqlite3": {"nsys.database", "nsys.extract"},
+    "sqlite3": {"nsys.database", "nsys.extract", "records.*"},
     "adbc_driver_sqlite": {"nsys.database"},
     "adbc_driver_manager": {"nsys.database"},
     "click": {"cli", "commands.*"},
     "pandas": {"interop"},
     "pyarrow": {"interop", "nsys.folders"},
     "rich": {"rendering.*", "commands.*"},
-    "sqlite_utils": {"rendering.database"},
+    "sqlite_utils": {"rendering.database", "records.*"},
     "subprocess": {"nsys.report"},
 }
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kernelscope.diagnosis import Diagnosis, diagnose
     from kernelscope.findings import Finding
     from kernelscope.nsys import read_export
+    from kernelscope.records import Recorded, history, record
     from kernelscope.rendering import render, write_summary
     from kernelscope.rules import Rule, RuleTable, load_rules
     from kernelscope.steps import Steps, split_steps
@@ -39,6 +40,7 @@ __all__ = [
     "Finding",
     "PhaseRoofline",
     "PhaseSummary",
+    "Recorded",
     "Roofline",
     "Rule",
     "RuleTable",
@@ -52,8 +54,10 @@ __all__ = [
     "classify_names",
     "diagnose",
     "errors",
+    "history",
     "load_rules",
     "read_export",
+    "record",
     "render",
     "roofline",
     "split_steps",
@@ -68,6 +72,7 @@ _HOME = {
     "Finding": "kernelscope.findings",
     "PhaseRoofline": "kernelscope.ceilings",
     "PhaseSummary": "kernelscope.summary",
+    "Recorded": "kernelscope.records",
     "Roofline": "kernelscope.ceilings",
     "Rule": "kernelscope.rules",
     "RuleTable": "kernelscope.rules",
@@ -79,8 +84,10 @@ _HOME = {
     "classify": "kernelscope.analysis",
     "classify_names": "kernelscope.classification",
     "diagnose": "kernelscope.diagnosis",
+    "history": "kernelscope.records",
     "load_rules": "kernelscope.rules",
     "read_export": "kernelscope.nsys",
+    "record": "kernelscope.records",
     "render": "kernelscope.rendering",
     "roofline": "kernelscope.ceilings",
     "split_steps": "kernelscope.steps",

@@ -17,6 +17,8 @@ import click
 from kernelscope.commands.categories import categories
 from kernelscope.commands.classify import classify
 from kernelscope.commands.doctor import doctor
+from kernelscope.commands.history import history
+from kernelscope.commands.record import record
 from kernelscope.commands.roofline import roofline
 from kernelscope.commands.rules import rules
 from kernelscope.commands.steps import steps
@@ -50,7 +52,19 @@ def main() -> None:
     """
 
 
-for _command in (summarize, steps, roofline, doctor, trim, classify, categories, rules):
+_COMMANDS = (
+    summarize,
+    steps,
+    roofline,
+    doctor,
+    trim,
+    record,
+    history,
+    classify,
+    categories,
+    rules,
+)
+for _command in _COMMANDS:
     main.add_command(_command)
 
 

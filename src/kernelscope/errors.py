@@ -15,6 +15,7 @@
     ├── ConfigError          a model configuration that cannot be used
     ├── ModelMismatch        a model configuration whose work the kernels do not show
     ├── UnknownGpu           a GPU whose peaks are neither known nor given
+    ├── RecordError          a database of runs that cannot be used
     └── OutputError          a result that cannot be written where it was asked for
 
 ``message`` states what was found, with values; ``hint`` says what to do next. ``str()`` shows
@@ -82,6 +83,10 @@ class ModelMismatch(KernelscopeError):
 
 class UnknownGpu(KernelscopeError):
     """What a GPU can do at most is neither in the export, nor known, nor given."""
+
+
+class RecordError(KernelscopeError):
+    """A database of runs cannot be used: not there, another one, locked, or of a later release."""
 
 
 class OutputError(KernelscopeError):

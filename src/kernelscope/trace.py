@@ -96,6 +96,8 @@ class TraceInfo:
     schema: str | None = None
     graph_trace: str = "unknown"
     window_end_ns: int | None = None
+    started_utc_ns: int | None = None
+    """When the capture began: nanoseconds since 1970, by the host's clock."""
     gpus: tuple[Gpu, ...] = ()
     gpu_of_device: tuple[tuple[int, int, int], ...] = ()
     """(pid, device ordinal in that process, GPU id) where the capture recorded it."""

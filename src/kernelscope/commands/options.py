@@ -98,6 +98,18 @@ def output_options(command: Command) -> Command:
     )(command)
 
 
+def database_option(command: Command) -> Command:
+    """``--db FILE``, or the environment variable ``KERNELSCOPE_DB``."""
+    return click.option(
+        "--db",
+        type=click.Path(path_type=Path),
+        required=True,
+        envvar="KERNELSCOPE_DB",
+        show_envvar=True,
+        help="The SQLite database of runs.",
+    )(command)
+
+
 def load(rules_path: Path | None) -> RuleTable:
     """The built-in table, with a user's file over it if one is given."""
     from kernelscope.rules import load_rules

@@ -46,6 +46,7 @@ def read_info(database: Database) -> TraceInfo:
         schema=schema,
         graph_trace=_graph_trace(database),
         window_end_ns=_window_end_ns(database, facts),
+        started_utc_ns=_started_utc_ns(database),
         gpus=_gpus(database),
         gpu_of_device=_gpu_of_device(database),
         process_names=_process_names(database),
@@ -88,6 +89,14 @@ def _window_end_ns(database: Database, facts: Mapping[str, str]) -> int | None:
         return None
     shifts = (facts.get("EXPORT_CONFIG_TIME_SHIFT"), facts.get("EXPORT_PARAM_TIME_SHIFT"))
     return duration + next((int(ns) for ns in shifts if _is_number(ns) and int(ns)), 0)
+
+
+def _started_utc_ns(database: Database) -> int | None:
+    """When the capture began; exports of some versions, and parts of a trace, do not say."""
+    if not has_column(database, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
+        return None
+    ((started_ns,),) = database.rows("SELECT min(utcEpochNs) FROM TARGET_INFO_SESSION_START_TIME")
+    return started_ns if isinstance(started_ns, int) else None
 
 
 def _is_number(text: str | None) -> TypeGuard[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
+from kernelscope.records.rows import flat
 from kernelscope.summary.model import TABLES, Summary
 
 
@@ -20,7 +20,7 @@ def render_sqlite(summary: Summary, by: str) -> bytes:
     database = sqlite_utils.Database(memory=True, execute_plugins=False)
     database.table("run").insert({**summary.provenance(), "warnings": json.dumps(summary.warnings)})
     database.table("phase").insert_all(
-        (_flat(phase) for phase in summary.to_dict()["phases"]), alter=True
+        (flat(phase) for phase in summary.to_dict()["phases"]), alter=True
     )
     for name in TABLES:
         rows = summary.table(name)
@@ -29,14 +29,3 @@ def render_sqlite(summary: Summary, by: str) -> bytes:
     serialized = database.conn.serialize()
     database.close()
     return serialized
-
-
-def _flat(phase: dict[str, Any]) -> dict[str, Any]:
-    """One level of columns: ``wall_ms_median`` for ``wall_ms`` / ``median``."""
-    flat: dict[str, Any] = {}
-    for key, value in phase.items():
-        if isinstance(value, dict):
-            flat |= {f"{key}_{inner}": inner_value for inner, inner_value in value.items()}
-        elif not isinstance(value, list):
-            flat[key] = value
-    return flat
