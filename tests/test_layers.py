@@ -37,7 +37,7 @@ ROWS = (
     {"layers.*"},
     {"summary.*"},
     {"ceilings.*"},
-    {"diagnosis.*", "trimming.*", "records.*"},
+    {"diagnosis.*", "trimming.*", "records.*", "timeline.*"},
     {"rendering.*"},
     {"commands.*"},
     {"cli"},

@@ -20,6 +20,7 @@ PUBLIC = {
     "RunFacts",
     "Steps",
     "Summary",
+    "Timeline",
     "Trace",
     "Trimmed",
     "__version__",
@@ -37,6 +38,7 @@ PUBLIC = {
     "summarize",
     "trim",
     "write_summary",
+    "write_timeline",
 }
 DATA = {"__version__"}
 HEAVY = ("pandas", "pyarrow", "rich", "polars", "numpy", "sqlite_utils", "adbc_driver_sqlite")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kernelscope.rules import Rule, RuleTable, load_rules
     from kernelscope.steps import Steps, split_steps
     from kernelscope.summary import PhaseSummary, Summary, summarize
+    from kernelscope.timeline import Timeline, write_timeline
     from kernelscope.trace import Trace
     from kernelscope.trimming import Trimmed, trim
 
@@ -47,6 +48,7 @@ __all__ = [
     "RunFacts",
     "Steps",
     "Summary",
+    "Timeline",
     "Trace",
     "Trimmed",
     "__version__",
@@ -64,6 +66,7 @@ __all__ = [
     "summarize",
     "trim",
     "write_summary",
+    "write_timeline",
 ]
 
 # Loaded when first used, so that the command line answers --help without importing polars.
@@ -79,6 +82,7 @@ _HOME = {
     "RunFacts": "kernelscope.ceilings",
     "Steps": "kernelscope.steps",
     "Summary": "kernelscope.summary",
+    "Timeline": "kernelscope.timeline",
     "Trace": "kernelscope.trace",
     "Trimmed": "kernelscope.trimming",
     "classify": "kernelscope.analysis",
@@ -94,6 +98,7 @@ _HOME = {
     "summarize": "kernelscope.summary",
     "trim": "kernelscope.trimming",
     "write_summary": "kernelscope.rendering",
+    "write_timeline": "kernelscope.timeline",
 }
 
 

@@ -44,6 +44,7 @@ def analyze(
     rules: RuleTable | None = None,
     context: bool = True,
     inductor_cache: str | os.PathLike[str] | None = None,
+    streams: bool = False,
 ) -> Analysis:
     """Find the steps of a trace, put its kernels into them and classify the kernels.
 
@@ -53,6 +54,7 @@ def analyze(
         rules: the rule table to use; by default the built-in one.
         context: whether surroundings decide what names cannot.
         inductor_cache: a folder with Inductor's generated sources of the run, if it was kept.
+        streams: whether to keep the stream of each kernel.
 
     Raises:
         ExportError: the file is damaged.
@@ -61,7 +63,7 @@ def analyze(
     steps = steps or split_steps(trace)
     rules = rules or load_rules()
     sources = None if inductor_cache is None else _sources(inductor_cache, rules)
-    placed = place(trace, steps)
+    placed = place(trace, steps, streams=streams)
     names = _classified(trace, placed, rules)
     if context:
         placed, names = settle(placed, names, sources)

@@ -17,6 +17,7 @@ import click
 from kernelscope.commands.categories import categories
 from kernelscope.commands.classify import classify
 from kernelscope.commands.doctor import doctor
+from kernelscope.commands.export import export
 from kernelscope.commands.history import history
 from kernelscope.commands.record import record
 from kernelscope.commands.roofline import roofline
@@ -58,6 +59,7 @@ _COMMANDS = (
     roofline,
     doctor,
     trim,
+    export,
     record,
     history,
     classify,

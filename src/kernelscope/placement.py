@@ -34,7 +34,8 @@ class Placed:
     Attributes:
         work: one row per kernel or replay, sorted by group and start: ``start_ns``, ``end_ns``
             (int64), ``group`` (int32), ``name`` (int32, an index into ``name_ids``), ``call``
-            (int32, row of the launching call in ``Steps.launches``, or -1).
+            (int32, row of the launching call in ``Steps.launches``, or -1); ``stream`` (int32)
+            if it was asked for.
         groups: one row per group number: ``group`` (int32), ``rank`` (uint16), ``step`` (int32,
             negative outside every step).
         ranks: one row per (process, device) with work, sorted: ``rank`` (uint16), ``process``
@@ -54,8 +55,13 @@ class Placed:
     impossible: int
 
 
-def place(trace: Trace, steps: Steps) -> Placed:
+def place(trace: Trace, steps: Steps, *, streams: bool = False) -> Placed:
     """Put every kernel and replay of a trace into the step of its launching call.
+
+    Args:
+        trace: the capture.
+        steps: its steps.
+        streams: whether to keep the stream of each.
 
     Raises:
         ExportError: the file is damaged.
@@ -63,13 +69,14 @@ def place(trace: Trace, steps: Steps) -> Placed:
     numbering = _Numbering(Numbers(), IdNumbers())
     finder = StepFinder.of(steps)
     put = partial(_place_piece, finder, numbering)
-    pieces = trace.map_rows("kernels", [*_COLUMNS, "name_id"], put)
+    columns = [*_COLUMNS, *(["stream"] if streams else [])]
+    pieces = trace.map_rows("kernels", [*columns, "name_id"], put)
     recorded = np.unique(np.concatenate([[-1], *(piece.calls["call"] for piece in pieces)]))
 
     def put_replays(rows: pl.DataFrame) -> _Piece:
         return put(_without_recorded(finder, recorded, rows))
 
-    pieces += trace.map_rows("graph_replays", _COLUMNS, put_replays)
+    pieces += trace.map_rows("graph_replays", columns, put_replays)
     return _gather(pieces, finder, numbering, steps.launches["is_graph"].to_numpy())
 
 
@@ -156,6 +163,8 @@ def _place_piece(finder: StepFinder, numbering: _Numbering, rows: pl.DataFrame) 
             "call": call,
         }
     )
+    if "stream" in possible.columns:
+        work = work.with_columns(possible["stream"].fill_null(0))
     return _Piece(work, _distinct_calls(group, call), rows.height - possible.height)
 
 
@@ -179,7 +188,8 @@ def _gather(
     numbering: _Numbering,
     is_graph: npt.NDArray[np.bool_],
 ) -> Placed:
-    work = pl.concat([_no_work(), *(piece.work for piece in pieces)], rechunk=True)
+    found_work = [piece.work for piece in pieces] or [_no_work()]
+    work = pl.concat(found_work, rechunk=True)
     calls = pl.concat([_no_calls(), *(piece.calls for piece in pieces)]).unique()
     found = numbering.devices.number
     pairs = sorted(found)

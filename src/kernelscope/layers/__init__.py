@@ -1,7 +1,7 @@
 """Layers of a model: a step's kernels folded into the structure that repeats in them."""
 
 from kernelscope.layers.config import ConfigCheck, check_config
-from kernelscope.layers.finding import find_layers
+from kernelscope.layers.finding import find_layer_spans, find_layers
 from kernelscope.layers.model import (
     BEFORE_LAYERS,
     BEHIND_LAYERS,
@@ -26,5 +26,6 @@ __all__ = [
     "Layers",
     "PhaseLayers",
     "check_config",
+    "find_layer_spans",
     "find_layers",
 ]

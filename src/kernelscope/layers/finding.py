@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from kernelscope.layers.line import Line
@@ -19,7 +20,7 @@ from kernelscope.layers.model import (
 )
 from kernelscope.layers.phases import FoldedPhase, fold_phases
 from kernelscope.layers.sequences import Sequences
-from kernelscope.layers.tables import kind_table, layer_table
+from kernelscope.layers.tables import kind_table, layer_table, unit_rows
 from kernelscope.placement import Placed
 from kernelscope.rules.tables import CUDA_GRAPH
 from kernelscope.trace import Trace
@@ -53,6 +54,39 @@ def find_layers(
     return Layers(table, kind_table(table, held), found)
 
 
+def find_layer_spans(
+    placed: Placed, names: pl.DataFrame, steps: pl.DataFrame, trace: Trace | None = None
+) -> pl.DataFrame:
+    """When each layer of each complete step ran; see :func:`find_layers` for the arguments.
+
+    Returns:
+        One row per rank, step and layer or part outside the layers: ``rank``, ``step``,
+        ``start_ns`` (first kernel), ``end_ns`` (last kernel), ``layer_index`` (null outside),
+        ``layer_kind``, ``layer_name``.
+
+    Raises:
+        ExportError: the file is damaged.
+    """
+    sequences = Sequences.of(placed, names, steps)
+    folds = {
+        phase.key: (phase, phase.usual)
+        for phase in fold_phases(sequences, placed, trace)
+        if isinstance(phase.usual, Fold)
+    }
+    unit, is_folded = _units(sequences, [phase for phase, _ in folds.values()])
+    work = sequences.work.select(
+        pl.Series("row", sequences.row), pl.Series("unit", unit), "start_ns", "end_ns"
+    ).filter(pl.Series(is_folded[sequences.row]))
+    spans = work.group_by("row", "unit").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    named = unit_rows({key: fold for key, (_, fold) in folds.items()}, dict.fromkeys(folds, 0))
+    return (
+        spans.with_columns(sequences.steps.select("rank", "phase", "step")[spans["row"]])
+        .join(named, on=["rank", "phase", "unit"], how="left")
+        .select("rank", "step", "start_ns", "end_ns", "layer_index", "layer_kind", "layer_name")
+        .sort("rank", "start_ns", "end_ns")
+    )
+
+
 def _categories(line: Line, fold: Fold) -> dict[str, list[str]]:
     """What each kind of layer has in it, each category once, in launch order."""
     kinds = dict(enumerate(fold.kinds)) | _OUTSIDE
@@ -67,6 +101,23 @@ def _placed_units(sequences: Sequences, phases: Iterable[FoldedPhase]) -> pl.Dat
 
     A kernel's layer follows from its position in the step.
     """
+    unit, is_folded = _units(sequences, phases)
+    row = sequences.row
+    is_kernel = (sequences.categories != CUDA_GRAPH).to_numpy()[sequences.work["name"].to_numpy()]
+    work = sequences.work.select(
+        pl.Series("row", row),
+        pl.Series("unit", unit),
+        pl.Series("kernels", is_kernel),
+        kernel_ns=pl.col("end_ns") - pl.col("start_ns"),
+    )
+    sums = work.filter(pl.Series(is_folded[row])).group_by("row", "unit").sum()
+    return sums.with_columns(sequences.steps.select("rank", "phase")[sums["row"]])
+
+
+def _units(
+    sequences: Sequences, phases: Iterable[FoldedPhase]
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The layer of each kernel, shape (kernels,), and which steps are of a folded phase."""
     offsets = np.full(sequences.steps.height, -1, np.int64)
     is_folded = np.zeros(sequences.steps.height, bool)
     flat: list[Ints] = [np.full(1, LEFT, np.int64)]
@@ -80,12 +131,4 @@ def _placed_units(sequences: Sequences, phases: Iterable[FoldedPhase]) -> pl.Dat
             size += fold.unit.size
     row = sequences.row
     at = np.where(offsets[row] < 0, 0, offsets[row] + sequences.position)
-    is_kernel = (sequences.categories != CUDA_GRAPH).to_numpy()[sequences.work["name"].to_numpy()]
-    work = sequences.work.select(
-        pl.Series("row", row),
-        pl.Series("unit", np.concatenate(flat)[at]),
-        pl.Series("kernels", is_kernel),
-        kernel_ns=pl.col("end_ns") - pl.col("start_ns"),
-    )
-    sums = work.filter(pl.Series(is_folded[row])).group_by("row", "unit").sum()
-    return sums.with_columns(sequences.steps.select("rank", "phase")[sums["row"]])
+    return np.concatenate(flat)[at], is_folded

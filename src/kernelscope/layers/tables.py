@@ -28,12 +28,14 @@ def layer_table(
         steps: how many complete steps each has.
     """
     sums = work.group_by(*_PHASE, "unit").agg(pl.col("kernels", "kernel_ns").sum())
-    table = _rows(folds, steps).join(sums, on=[*_PHASE, "unit"], how="left", maintain_order="left")
+    table = unit_rows(folds, steps).join(
+        sums, on=[*_PHASE, "unit"], how="left", maintain_order="left"
+    )
     counted = table.filter((pl.col("unit") != LEFT) | pl.col("kernels").is_not_null())
     return _per_step(counted).select(pl.col(name).cast(kind) for name, kind in LAYERS.items())
 
 
-def _rows(folds: Mapping[PhaseKey, Fold], steps: Mapping[PhaseKey, int]) -> pl.DataFrame:
+def unit_rows(folds: Mapping[PhaseKey, Fold], steps: Mapping[PhaseKey, int]) -> pl.DataFrame:
     """One row per layer and outside part, in launch order."""
     before, behind, left = _PLACES.items()
     rows = []
