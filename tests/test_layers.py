@@ -37,7 +37,7 @@ ROWS = (
     {"layers.*"},
     {"summary.*"},
     {"ceilings.*"},
-    {"diagnosis.*", "trimming.*", "records.*", "timeline.*"},
+    {"diagnosis.*", "trimming.*", "records.*", "timeline.*", "comparison.*"},
     {"rendering.*"},
     {"commands.*"},
     {"cli"},

@@ -37,8 +37,13 @@ PUBLIC = {
     "split_steps",
     "summarize",
     "trim",
+    "write_comparison",
     "write_summary",
     "write_timeline",
+    "Comparison",
+    "PhaseComparison",
+    "Shift",
+    "compare",
 }
 DATA = {"__version__"}
 HEAVY = ("pandas", "pyarrow", "rich", "polars", "numpy", "sqlite_utils", "adbc_driver_sqlite")

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from kernelscope.analysis import classify
     from kernelscope.ceilings import PhaseRoofline, Roofline, RunFacts, roofline
     from kernelscope.classification import classify_names
+    from kernelscope.comparison import Comparison, PhaseComparison, Shift, compare
     from kernelscope.diagnosis import Diagnosis, diagnose
     from kernelscope.findings import Finding
     from kernelscope.nsys import read_export
     from kernelscope.records import Recorded, history, record
     from kernelscope.rendering import render, write_summary
+    from kernelscope.rendering.comparison import write_comparison
     from kernelscope.rules import Rule, RuleTable, load_rules
     from kernelscope.steps import Steps, split_steps
     from kernelscope.summary import PhaseSummary, Summary, summarize
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
 __version__ = version("kernelscope")
 
 __all__ = [
+    "Comparison",
     "Diagnosis",
     "Finding",
+    "PhaseComparison",
     "PhaseRoofline",
     "PhaseSummary",
     "Recorded",
@@ -46,6 +50,7 @@ __all__ = [
     "Rule",
     "RuleTable",
     "RunFacts",
+    "Shift",
     "Steps",
     "Summary",
     "Timeline",
@@ -54,6 +59,7 @@ __all__ = [
     "__version__",
     "classify",
     "classify_names",
+    "compare",
     "diagnose",
     "errors",
     "history",
@@ -65,12 +71,18 @@ __all__ = [
     "split_steps",
     "summarize",
     "trim",
+    "write_comparison",
     "write_summary",
     "write_timeline",
 ]
 
 # Loaded when first used, so that the command line answers --help without importing polars.
 _HOME = {
+    "Comparison": "kernelscope.comparison",
+    "PhaseComparison": "kernelscope.comparison",
+    "Shift": "kernelscope.comparison",
+    "compare": "kernelscope.comparison",
+    "write_comparison": "kernelscope.rendering.comparison",
     "Diagnosis": "kernelscope.diagnosis",
     "Finding": "kernelscope.findings",
     "PhaseRoofline": "kernelscope.ceilings",

@@ -16,6 +16,7 @@ import click
 
 from kernelscope.commands.categories import categories
 from kernelscope.commands.classify import classify
+from kernelscope.commands.diff import diff
 from kernelscope.commands.doctor import doctor
 from kernelscope.commands.export import export
 from kernelscope.commands.history import history
@@ -57,6 +58,7 @@ _COMMANDS = (
     summarize,
     steps,
     roofline,
+    diff,
     doctor,
     trim,
     export,
