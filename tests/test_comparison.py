@@ -1,22 +1,30 @@
 """Two traces compared: times per step, what accounts for the change, and what kernels became."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import exports
 import kernelscope
 from export_builder import DECODE, PREFILL, ExportBuilder
 from kernelscope.cli import main
 from kernelscope.commands.diff import FORMATS
+from kernelscope.comparison.alignment import align
+from kernelscope.comparison.changes import find_changes
 from kernelscope.comparison.significance import find_shift
+from kernelscope.comparison.usual import UsualStep
 from kernelscope.errors import OutputError, PhaseNotFound
 from kernelscope.rendering.comparison import COMPARISON_FORMATS, NOTHING, render_text
+from kernelscope.rules import load_rules
 from test_cases import build  # noqa: F401 (a fixture)
 
+GOLDEN = Path(__file__).parent / "golden"
 NORM, QUANT, GEMM, OTHER_TILE = (
     "rms_norm_kernel",
     "scaled_fp8_quant_kernel",
@@ -231,3 +239,53 @@ def test_a_comparison_is_written_whole_and_over_no_trace(traces, tmp_path):
 
 def test_split_by_is_a_usage_error(traces):
     assert run(*traces, "--split-by", "batch").exit_code == 2
+
+
+CAPTURES = {
+    "graphs-eager": ("2023.4/qwen35-27b_b1", "2023.4/qwen35-27b_eager"),
+    "b1-b8": ("2023.4/qwen35-27b_b1", "2023.4/qwen35-27b_b8_tail"),
+    "exporters": ("2023.4/qwen35-27b_b1", "2024.2/qwen35-27b_b1"),
+}
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize("name", CAPTURES)
+def test_report_is_the_golden_one(name, form, request, monkeypatch):
+    """``--renew-golden`` writes the files; then read the difference."""
+    for case in CAPTURES[name]:
+        exports.exported(case)
+    before, after = (f"{case}.sqlite" for case in CAPTURES[name])
+    monkeypatch.chdir(exports.folder())
+    text = run(before, after, "--format", form).stdout
+    path = GOLDEN / f"diff.{name}.{'md' if form == 'markdown' else 'txt'}"
+    if request.config.getoption("renew_golden"):
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8")
+
+
+def test_every_golden_comparison_is_compared():
+    expected = {f"diff.{name}.{end}" for name in CAPTURES for end in ("md", "txt")}
+    assert {path.name for path in GOLDEN.glob("diff.*")} == expected
+
+
+@given(
+    st.lists(st.sampled_from(STEP), min_size=1, max_size=6),
+    st.lists(st.sampled_from([*STEP, (FUSED, 4), (OTHER_TILE, 7)]), min_size=1, max_size=6),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_kernel_of_both_steps_is_in_one_change(first, second):
+    before, after = (step_of(kernels) for kernels in (first, second))
+    found = find_changes(before, after, align(before, after))
+    assert sorted(at for one in found for at in one.before) == list(range(len(first)))
+    assert sorted(at for one in found for at in one.after) == list(range(len(second)))
+    if first == second:
+        assert {one.kind for one in found} == {"same"}
+
+
+def step_of(kernels):
+    """A usual step without layers."""
+    names = tuple(name for name, _ in kernels)
+    frame = pl.DataFrame({"name": names, "short_name": names})
+    categories = tuple(kernelscope.classify_names(frame, load_rules())["category"])
+    ms = np.array([us / 1000 for _, us in kernels])
+    return UsualStep(names, names, categories, ("step",) * len(names), categories, ms, 1, 1)

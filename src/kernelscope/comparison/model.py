@@ -69,7 +69,8 @@ class PhaseComparison:
         steps: complete steps before and after.
         before_ms: median step before.
         after_ms: median step after.
-        mean_before_ms: mean step before; the parts add up to it.
+        mean_before_ms: mean step before, mean span and mean time to the next step; the parts add
+            up to it.
         mean_after_ms: mean step after.
         shift: by how much a step became longer, from the samples per step.
         usual: how many steps before and after have the sequence that was aligned.

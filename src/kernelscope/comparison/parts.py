@@ -36,6 +36,16 @@ class Samples:
     parts: dict[tuple[str, str], Floats]
     kernels: dict[str, float]
 
+    @property
+    def between_ms(self) -> float:
+        """Mean time from the last kernel's end to the next step's start, where one follows."""
+        followed = self.steps.filter(pl.col("wall_ns").is_not_null())
+        return float(_ms(followed["wall_ns"] - followed["span_ns"]).mean())
+
+    def mean_ms(self, *, walls: bool) -> float:
+        """Mean step: its span and, if it lasts until the next one, the time between them."""
+        return float(self.spans.mean()) + (self.between_ms if walls else 0.0)
+
     @classmethod
     def of(cls, summary: Summary, key: PhaseKey) -> Samples:
         """Take them out of a summary's tables."""
@@ -89,7 +99,7 @@ def part_table(key: PhaseKey, before: Samples, after: Samples, *, walls: bool) -
             }
         )
     if walls:
-        between = [float(side.walls.mean() - side.spans.mean()) for side in (before, after)]
+        between = [side.between_ms for side in (before, after)]
         rows.append({"kind": BETWEEN, "part": BETWEEN, **_times(*between)})
     table = pl.DataFrame(
         [{"rank": key[0], "phase": key[1], **row} for row in rows], schema=dict(PARTS)

@@ -14,7 +14,7 @@ _Z = 1.96
 """Quantile of the normal distribution for an interval of 95 %."""
 _FEWEST_ORDERS = 40
 """Of two samples in one row; with fewer no interval of 95 % exists (2 of them are extreme)."""
-_MOST_SAMPLES = 256
+_MOST_SAMPLES = 128
 """Per side; a longer run is thinned to that many quantiles, which shifts nothing."""
 
 
