@@ -35,6 +35,7 @@ ROWS = (
     {"measure", "context.*", "analysis"},
     {"step_table"},
     {"layers.*"},
+    {"charts.*"},
     {"summary.*"},
     {"ceilings.*"},
     {"diagnosis.*", "trimming.*", "records.*", "timeline.*", "comparison.*"},
@@ -63,6 +64,8 @@ NEVER = {
 # Who may import what comes from outside, other than to name a type; everybody may use the
 # standard library, except that the driver of the database is one module's business too.
 OUTSIDE = {
+    "altair": {"charts.drawing"},
+    "vl_convert": {"charts.files"},
     "sqlite3": {"nsys.database", "nsys.extract", "records.*"},
     "adbc_driver_sqlite": {"nsys.database"},
     "adbc_driver_manager": {"nsys.database"},

@@ -46,7 +46,10 @@ PUBLIC = {
     "compare",
 }
 DATA = {"__version__"}
-HEAVY = ("pandas", "pyarrow", "rich", "polars", "numpy", "sqlite_utils", "adbc_driver_sqlite")
+HEAVY = (
+    "altair", "vl_convert", "pandas", "pyarrow", "rich", "polars", "numpy", "sqlite_utils",
+    "adbc_driver_sqlite",
+)  # fmt: skip
 
 
 def modules_after(code):

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from kernelscope.commands.categories import categories
+from kernelscope.commands.chart import chart
 from kernelscope.commands.classify import classify
 from kernelscope.commands.diff import diff
 from kernelscope.commands.doctor import doctor
@@ -59,6 +60,7 @@ _COMMANDS = (
     steps,
     roofline,
     diff,
+    chart,
     doctor,
     trim,
     export,

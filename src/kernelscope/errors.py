@@ -16,6 +16,8 @@
     ├── ModelMismatch        a model configuration whose work the kernels do not show
     ├── UnknownGpu           a GPU whose peaks are neither known nor given
     ├── RecordError          a database of runs that cannot be used
+    ├── ChartError           there is nothing to draw in the way asked for
+    ├── MissingExtra         a package that is installed only when asked for
     └── OutputError          a result that cannot be written where it was asked for
 
 ``message`` states what was found, with values; ``hint`` says what to do next. ``str()`` shows
@@ -87,6 +89,14 @@ class UnknownGpu(KernelscopeError):
 
 class RecordError(KernelscopeError):
     """A database of runs cannot be used: not there, another one, locked, or of a later release."""
+
+
+class ChartError(KernelscopeError):
+    """A chart cannot be drawn or written in the way that was asked for."""
+
+
+class MissingExtra(KernelscopeError):
+    """A package that comes with an extra of kernelscope is not installed."""
 
 
 class OutputError(KernelscopeError):

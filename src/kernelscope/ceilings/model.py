@@ -8,8 +8,9 @@ from typing import Any
 
 import polars as pl
 
+from kernelscope.ceilings.formats import PLAIN, formats
 from kernelscope.ceilings.gpus import Peaks
-from kernelscope.errors import PhaseNotFound
+from kernelscope.errors import ChartError, PhaseNotFound
 from kernelscope.findings import Finding, sentences
 from kernelscope.frames import Schema
 
@@ -192,6 +193,42 @@ class Roofline:
         """The rows of the table that belong to one phase."""
         mine = (pl.col("rank") == phase.rank) & (pl.col("phase") == phase.phase)
         return self.table.filter(mine)
+
+    def plot(
+        self,
+        phase: str | None = None,
+        *,
+        rank: int = 0,
+        theme: str = "light",
+        width: int | str = 640,
+        titled: bool = True,
+    ) -> Any:
+        """One phase's work below the roofs, as an Altair chart.
+
+        By default the first phase that has a roofline, decode first.
+
+        Raises:
+            ChartError: no such phase has a roofline.
+            MissingExtra: Altair is not installed.
+        """
+        from kernelscope.charts import plot_roofline
+
+        for found in self.phases:
+            if found.steps and found.rank == rank and phase in (None, found.phase):
+                break
+        else:
+            raise ChartError(f"No {phase or 'phase'} on rank {rank} has a roofline to draw.")
+        rows, peaks = self.rows(found), self.peaks[rank]
+        used = {formats()[name or PLAIN].compute for name in rows["format"]}
+        return plot_roofline(
+            rows,
+            peaks.bandwidth_bytes_per_s,
+            {precision: peaks.compute(precision) for precision in sorted(used)},
+            title=f"Roofline of a {found.phase} step" if titled else "",
+            subtitle=peaks.gpu if titled else "",
+            theme_name=theme,
+            width=width,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data for JSON; the keys are documented and stable."""

@@ -20,7 +20,7 @@ from kernelscope.layers.model import (
 )
 from kernelscope.layers.phases import FoldedPhase, fold_phases
 from kernelscope.layers.sequences import Sequences
-from kernelscope.layers.tables import kind_table, layer_table, unit_rows
+from kernelscope.layers.tables import family_table, kind_table, layer_table, unit_rows
 from kernelscope.placement import Placed
 from kernelscope.rules.tables import CUDA_GRAPH
 from kernelscope.trace import Trace
@@ -35,7 +35,8 @@ def find_layers(
 
     Args:
         placed: every kernel in its step.
-        names: one row per number in ``placed.work["name"]``: ``name``, ``category``.
+        names: one row per number in ``placed.work["name"]``: ``name``, ``category``,
+            ``family``.
         steps: the step table: ``rank``, ``phase``, ``step``, ``status``.
         trace: the capture, to look for NVTX ranges that name layers; without it layers are
             found by repetition alone.
@@ -48,10 +49,11 @@ def find_layers(
     folds = {phase.key: phase.usual for phase in phases if isinstance(phase.usual, Fold)}
     folded = [phase for phase in phases if phase.key in folds]
     counts = {phase.key: phase.steps.height for phase in phases}
-    table = layer_table(_placed_units(sequences, folded), folds, counts)
+    units = _placed_units(sequences, folded, names["family"])
+    table = layer_table(units, folds, counts)
     held = {phase.key: _categories(phase.line, folds[phase.key]) for phase in folded}
     found = tuple(phase.described() for phase in phases)
-    return Layers(table, kind_table(table, held), found)
+    return Layers(table, kind_table(table, held), family_table(units, folds, counts), found)
 
 
 def find_layer_spans(
@@ -96,22 +98,28 @@ def _categories(line: Line, fold: Fold) -> dict[str, list[str]]:
     return {kind: list(categories) for kind, categories in held.items()}
 
 
-def _placed_units(sequences: Sequences, phases: Iterable[FoldedPhase]) -> pl.DataFrame:
-    """Kernels and time of each layer in each step of the folded phases.
+def _placed_units(
+    sequences: Sequences, phases: Iterable[FoldedPhase], families: pl.Series
+) -> pl.DataFrame:
+    """Kernels and time of each family in each layer of each step of the folded phases.
 
     A kernel's layer follows from its position in the step.
     """
     unit, is_folded = _units(sequences, phases)
-    row = sequences.row
-    is_kernel = (sequences.categories != CUDA_GRAPH).to_numpy()[sequences.work["name"].to_numpy()]
+    row, name = sequences.row, sequences.work["name"].to_numpy()
+    is_kernel = (sequences.categories != CUDA_GRAPH).to_numpy()[name]
     work = sequences.work.select(
         pl.Series("row", row),
         pl.Series("unit", unit),
         pl.Series("kernels", is_kernel),
+        pl.Series("name", name),
         kernel_ns=pl.col("end_ns") - pl.col("start_ns"),
     )
-    sums = work.filter(pl.Series(is_folded[row])).group_by("row", "unit").sum()
-    return sums.with_columns(sequences.steps.select("rank", "phase")[sums["row"]])
+    sums = work.filter(pl.Series(is_folded[row])).group_by("row", "unit", "name").sum()
+    return sums.with_columns(
+        families[sums["name"]].alias("family"),
+        *sequences.steps.select("rank", "phase")[sums["row"]],
+    )
 
 
 def _units(

@@ -66,6 +66,22 @@ over all of them together, ``layer_ms_...`` mean, least and most milliseconds of
 outside). ``categories`` lists what the usual step has in it, in launch order, each once.
 """
 
+FAMILIES: Schema = {
+    "rank": pl.UInt16(),
+    "phase": pl.String(),
+    "layer_index": pl.Int32(),
+    "layer_kind": pl.String(),
+    "layer_name": pl.String(),
+    "family": pl.String(),
+    "kernels": pl.Float64(),
+    "kernel_ms": pl.Float64(),
+}
+"""One row per rank, phase, layer (or part outside the layers) and family of categories.
+
+``kernels`` and ``kernel_ms`` (milliseconds) are means per complete step; over families they add
+up to the rows of :data:`LAYERS`.
+"""
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -143,9 +159,11 @@ class Layers:
     Attributes:
         table: one row per layer (:data:`LAYERS`); empty where nothing was found.
         kinds: one row per kind of layer (:data:`KINDS`).
+        families: one row per layer and family (:data:`FAMILIES`).
         found: one entry per rank and phase with complete steps, also where there are none.
     """
 
     table: pl.DataFrame
     kinds: pl.DataFrame
+    families: pl.DataFrame
     found: tuple[PhaseLayers, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from kernelscope.layers.model import KINDS, LAYERS, LEFT, OUTSIDE, Fold
+from kernelscope.layers.model import FAMILIES, KINDS, LAYERS, LEFT, OUTSIDE, Fold
 
 _NS_PER_MS = 1e6
 _PHASE = ("rank", "phase")
@@ -22,7 +22,7 @@ def layer_table(
     """Kernels and time of each layer (:data:`kernelscope.layers.model.LAYERS`).
 
     Args:
-        work: one row per step and layer of a folded phase: ``rank``, ``phase``, ``unit``,
+        work: rows of steps of a folded phase: ``rank``, ``phase``, ``unit``, ``family``,
             ``kernels``, ``kernel_ns``.
         folds: the usual fold of each rank and phase.
         steps: how many complete steps each has.
@@ -33,6 +33,16 @@ def layer_table(
     )
     counted = table.filter((pl.col("unit") != LEFT) | pl.col("kernels").is_not_null())
     return _per_step(counted).select(pl.col(name).cast(kind) for name, kind in LAYERS.items())
+
+
+def family_table(
+    work: pl.DataFrame, folds: Mapping[PhaseKey, Fold], steps: Mapping[PhaseKey, int]
+) -> pl.DataFrame:
+    """The same by family (:data:`kernelscope.layers.model.FAMILIES`), in launch order of layers."""
+    keys = [*_PHASE, "unit", "family"]
+    sums = work.group_by(keys).agg(pl.col("kernels", "kernel_ns").sum()).sort(keys)
+    table = unit_rows(folds, steps).join(sums, on=[*_PHASE, "unit"], maintain_order="left_right")
+    return _per_step(table).select(pl.col(name).cast(kind) for name, kind in FAMILIES.items())
 
 
 def unit_rows(folds: Mapping[PhaseKey, Fold], steps: Mapping[PhaseKey, int]) -> pl.DataFrame:

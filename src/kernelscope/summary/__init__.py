@@ -27,6 +27,7 @@ from kernelscope.summary.phases import excluded_steps, outside_steps, summarize_
 from kernelscope.summary.ranks import combine_ranks, split_collectives
 from kernelscope.summary.steps import find_trends, time_per_category
 from kernelscope.summary.tables import group_kernels, kernel_table, with_batch
+from kernelscope.summary.typical import typical_steps
 from kernelscope.trace import Trace, pid
 
 __all__ = [
@@ -127,6 +128,7 @@ def summarize_analysis(
             "part": find_parts(found.placed, found.steps, step_table),
             "rank": combine_ranks(categories),
             "collective": split_collectives(found.placed, found.names, step_table),
+            "typical": typical_steps(found.placed, found.names, step_table),
             **(layer_tables(folded) if folded else {}),
         },
         layers=folded,
@@ -157,7 +159,11 @@ def layer_tables(layers: Layers) -> dict[str, pl.DataFrame]:
     no_batch = pl.lit(None, pl.Int64).alias("batch")
     return {
         name: table.rename({"kernels": "kernels_per_step"}).with_columns(no_batch)
-        for name, table in (("layer", layers.table), ("layer_kind", layers.kinds))
+        for name, table in (
+            ("layer", layers.table),
+            ("layer_kind", layers.kinds),
+            ("layer_family", layers.families),
+        )
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from kernelscope.charts import Plots
+
 TABLES = (
     "category",
     "family",
@@ -30,6 +33,7 @@ TABLES = (
     "part",
     "rank",
     "collective",
+    "typical",
 )
 """The tables of a summary, by what one row stands for."""
 
@@ -58,7 +62,7 @@ class Summary:
         findings: what was found that limits what the numbers mean.
         tables: one frame per name in :data:`TABLES`; see :meth:`table`.
         layers: how steps fold into the layers of the model, if that was asked for; then there
-            are also the tables ``"layer"`` and ``"layer_kind"``.
+            are also the tables ``"layer"``, ``"layer_kind"`` and ``"layer_family"``.
         notes: what else there is to say.
     """
 
@@ -118,12 +122,25 @@ class Summary:
         ``"step_category"`` has their times per category and ``"trend"`` how those move
         (:mod:`kernelscope.summary.steps`); ``"part"`` has the replays that make up one step
         (:mod:`kernelscope.summary.parts`); ``"rank"`` and ``"collective"`` compare ranks
-        (:mod:`kernelscope.summary.ranks`).
+        (:mod:`kernelscope.summary.ranks`). ``"typical"`` has the kernels of the step in the
+        middle of each phase (:mod:`kernelscope.summary.typical`).
 
         Raises:
             KeyError: there is no such table.
         """
         return self.tables[by]
+
+    @property
+    def plot(self) -> Plots:
+        """Charts: ``summary.plot.shares()``, ``grid()``, ``strip()``, ``layers()``, ``steps()``.
+
+        They need ``pip install 'kernelscope[report]'``; see :class:`kernelscope.charts.Plots`.
+        """
+        from kernelscope.charts import Plots
+
+        gpus = sorted({rank.gpu for rank in self.ranks if rank.gpu})
+        subtitle = " · ".join([*gpus, PurePath(self.info.path).name])
+        return Plots(self.tables, subtitle="".join(c if c.isprintable() else " " for c in subtitle))
 
     def steps(self) -> pl.DataFrame:
         """One row per step, times in ms, with a column ``<category>_ms`` per category."""

@@ -1,0 +1,7 @@
+"""Pictures of a summary, through Altair (``pip install 'kernelscope[report]'``)."""
+
+from kernelscope.charts.files import CHART_FORMATS, render_chart
+from kernelscope.charts.palette import THEMES
+from kernelscope.charts.plots import KINDS, Plots, plot_roofline
+
+__all__ = ["CHART_FORMATS", "KINDS", "THEMES", "Plots", "plot_roofline", "render_chart"]
