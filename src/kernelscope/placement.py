@@ -22,6 +22,10 @@ REPLAY = -1
 """The name id of a graph replay that was recorded as a whole."""
 
 _LOWEST_STEP = min(OUTSIDE)
+# Damage that sets a high bit of a time must become no wall time and overflow no sum: clocks count
+# from the boot or from 1970 (2^62 ns is the year 2116), and no kernel of an engine runs for a day.
+_LATEST_NS = 1 << 62
+_LONGEST_NS = 86_400 * 1_000_000_000
 _COLUMNS = ("start_ns", "end_ns", "process", "device", "correlation_id")
 
 Int32s = npt.NDArray[np.int32]
@@ -43,8 +47,8 @@ class Placed:
         name_ids: the trace's id of each kernel name, shape (names,), int64; :data:`REPLAY` for
             opaque replays.
         calls: one row per (group, launching call): ``group`` (int32), ``is_graph`` (bool).
-        impossible: rows left out because their times cannot be: missing, end before start, or
-            both zero.
+        impossible: rows left out because their times cannot be: missing, end before start, both
+            zero, beyond every clock, or longer than a day.
     """
 
     work: pl.DataFrame
@@ -111,8 +115,12 @@ class StepFinder:
 
 def possible_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows whose times can be: a few captures hold zero or reversed ones (CUPTI defects)."""
-    zero = (pl.col("start_ns") == 0) & (pl.col("end_ns") == 0)
-    return rows.filter((pl.col("end_ns") >= pl.col("start_ns")) & zero.not_())
+    start_ns, end_ns = pl.col("start_ns"), pl.col("end_ns")
+    is_zero = (start_ns == 0) & (end_ns == 0)
+    # Differences are taken only of times that a clock can have: others would wrap around.
+    is_of_a_clock = (start_ns > -_LATEST_NS) & (end_ns < _LATEST_NS)
+    is_short = (end_ns - start_ns).is_between(0, _LONGEST_NS)
+    return rows.filter(is_of_a_clock & (end_ns >= start_ns) & is_short & is_zero.not_())
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def _impossible_times(result: Result) -> Iterator[Finding]:
         level: Level = "problem" if impossible > _MANY_IMPOSSIBLE * total else "warning"
         message = (
             f"{impossible:,} kernels or graph replays with impossible times (end before "
-            "start, or both zero) are left out of every number."
+            "start, both zero, or beyond every clock) are left out of every number."
         )
         yield Finding("times", level, message)
 

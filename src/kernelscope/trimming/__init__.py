@@ -7,6 +7,7 @@ from collections.abc import Container, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from kernelscope.errors import NotAnExport, StepError
 from kernelscope.findings import tell_numbers
 from kernelscope.nsys import database_of, open_export, schema
 from kernelscope.nsys.database import Column, Database
@@ -57,7 +58,7 @@ def trim(
 
     Raises:
         ExportError: the trace cannot be read as an nsys export.
-        StepError: there is no step as asked for.
+        StepError: there is no step as asked for, or nothing that can be tied to it.
         PhaseNotFound: there is no step of that phase.
         OutputError: the output exists, is the trace itself, or cannot be written.
     """
@@ -112,7 +113,13 @@ def _finds(chosen: Chosen, output: Path) -> bool:
     """Whether the steps of the output are those that were chosen."""
     if chosen.kept is None:
         return True
-    found = split_steps(open_export(output))
+    try:
+        found = split_steps(open_export(output))
+    except NotAnExport as error:
+        raise StepError(
+            "Nothing belongs to the chosen steps: no kernel can be tied to its API call.",
+            hint="kernelscope doctor TRACE says what is missing; without a choice, all is kept.",
+        ) from error
     return (found.method, found.frame.height) == (chosen.kept.method, chosen.kept.steps)
 
 
