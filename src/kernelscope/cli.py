@@ -7,9 +7,14 @@ that ``--help`` and ``--version`` answer at once.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -29,6 +34,19 @@ from kernelscope.commands.summarize import summarize
 from kernelscope.commands.trim import trim
 from kernelscope.errors import KernelscopeError
 
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_STOPPED_BY = 128
+"""What shells add to the number of the signal that stopped a program."""
+_STOPS = ("SIGTERM", "SIGHUP")
+
+
+class _Stopped(BaseException):
+    """A signal asked for the end; like KeyboardInterrupt, it unwinds what was begun."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
 
 class _Group(click.Group):
     """Turns the package's errors into one line on standard error and exit code 1."""
@@ -36,14 +54,26 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         _show_what_can_be_shown()
         try:
-            return super().invoke(ctx)
+            with _ending_tidily():
+                return super().invoke(ctx)
         except KernelscopeError as error:
             click.echo(f"kernelscope: {_one_line(str(error))}", err=True)
             ctx.exit(1)
         except BrokenPipeError:
             # The reader (head, less) has seen enough; nothing is left to say to it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             ctx.exit(0)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            _discard_output()
+            told = f"The output cannot be written: {error.strerror}."
+            click.echo(f"kernelscope: {told} Make room, or send it elsewhere.", err=True)
+            ctx.exit(1)
+        except (KeyboardInterrupt, _Stopped) as stopped:
+            click.echo("kernelscope: stopped; no output is left half-written.", err=True)
+            number = stopped.number if isinstance(stopped, _Stopped) else signal.SIGINT
+            ctx.exit(_STOPPED_BY + number)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,6 +102,34 @@ _COMMANDS = (
 )
 for _command in _COMMANDS:
     main.add_command(_command)
+
+
+@contextmanager
+def _ending_tidily() -> Iterator[None]:
+    """Signals that end a program remove its unfinished files first, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
+    # A signal that is ignored on purpose (nohup) stays so.
+    mine = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+
+    def stop(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise _Stopped(number)
+
+    for number in mine:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _discard_output() -> None:
+    """What standard output still holds goes nowhere, so that no error comes at the very end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_what_can_be_shown() -> None:

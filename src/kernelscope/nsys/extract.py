@@ -30,9 +30,10 @@ _AFFINITIES = (
 
 @dataclass(frozen=True)
 class Extract:
-    """A database being filled."""
+    """A database being filled, which is to become ``output``."""
 
     connection: sqlite3.Connection
+    output: Path
 
     def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a small query; texts as bytes."""
@@ -62,7 +63,7 @@ class Extract:
         try:
             self.connection.execute("VACUUM main INTO ?", (str(path),))
         except sqlite3.Error as error:
-            raise cannot_write(path, str(error)) from error
+            raise cannot_write(self.output, str(error)) from error
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def extract_from(database: Database, output: Path) -> Iterator[Extract]:
         connection.execute("ATTACH ? AS source", (database.uri,))
         connection.text_factory = bytes
         try:
-            yield Extract(connection)
+            yield Extract(connection, output)
         except sqlite3.OperationalError as error:
             if "full" in str(error):
                 raise cannot_write(output, "the disk for temporary files is full") from error
