@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "kernelscope"
-CODE_AND_DATA = {".py", ".toml", ".typed"}
+CODE_AND_DATA = {".py", ".toml", ".typed", ".j2", ".css", ".js"}
 
 
 @pytest.fixture(scope="module")

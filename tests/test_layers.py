@@ -66,6 +66,7 @@ NEVER = {
 OUTSIDE = {
     "altair": {"charts.drawing"},
     "vl_convert": {"charts.files"},
+    "jinja2": {"rendering.report"},
     "sqlite3": {"nsys.database", "nsys.extract", "records.*"},
     "adbc_driver_sqlite": {"nsys.database"},
     "adbc_driver_manager": {"nsys.database"},

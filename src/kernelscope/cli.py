@@ -27,6 +27,7 @@ from kernelscope.commands.doctor import doctor
 from kernelscope.commands.export import export
 from kernelscope.commands.history import history
 from kernelscope.commands.record import record
+from kernelscope.commands.report import report
 from kernelscope.commands.roofline import roofline
 from kernelscope.commands.rules import rules
 from kernelscope.commands.steps import steps
@@ -91,6 +92,7 @@ _COMMANDS = (
     roofline,
     diff,
     chart,
+    report,
     doctor,
     trim,
     export,

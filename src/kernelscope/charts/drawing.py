@@ -21,8 +21,8 @@ _STRIP_ROW_PX = 26
 _BAR_PX = 20
 _PLOT_HEIGHT = 240
 _LEGEND_COLUMNS = 4
-_LABEL_ROOM = 1.3
-_DIGITS = 6
+_LABEL_ROOM = 1.45
+_DIGITS = 4
 _SHADES = {
     "gemm": "gemm",
     "attention": "attention",
@@ -93,7 +93,7 @@ def grid(kernels: pl.DataFrame, frame: Frame) -> Any:
     counted = kernels.with_columns(
         what=pl.format("{} ({})", pl.col("category"), pl.len().over("category"))
     )
-    shown = counted.select("place", "kernel", "what", "category", "us", "column", "row")
+    shown = counted.select("place", "kernel", "what", "us", "column", "row")
     squares = (
         alt.Chart(_data(shown))
         .mark_rect(aria=False)
@@ -214,7 +214,8 @@ def _step_points(phase: str, times: StepTimes, frame: Frame) -> Any:
     )
     told = ", ".join(f"{what} {ms:,.3f}" for what, ms in times.percentiles.rows())
     title = f"{phase}: {told} ms" if told else phase
-    return (rules + points).properties(width=frame.width, height=_PLOT_HEIGHT // 2, title=title)
+    drawn = rules + points if told else points
+    return drawn.properties(width=frame.width, height=_PLOT_HEIGHT // 2, title=title)
 
 
 def roofline(
@@ -321,6 +322,6 @@ def _largest_first(rows: pl.DataFrame, by: str, value: str) -> list[str]:
 
 
 def _data(rows: pl.DataFrame) -> Any:
-    """Rows as values of the specification, floats to the sixth digit."""
+    """Rows as values of the specification, floats to the fourth digit."""
     rounded = rows.with_columns(pl.col(pl.Float64).round(_DIGITS))
     return alt.Data(values=rounded.to_dicts())

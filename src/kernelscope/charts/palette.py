@@ -44,3 +44,13 @@ def theme(name: str) -> Theme:
     table = tomllib.loads(resources.files(__package__).joinpath("palette.toml").read_text("utf-8"))
     colours = {category: shades[name] for category, shades in table["categories"].items()}
     return Theme(name, **table["page"][name], categories=colours)
+
+
+def light_to_dark() -> dict[str, str]:
+    """Each colour of the light page -> what stands in its place on the dark one."""
+    light, dark = theme(LIGHT), theme(DARK)
+    page = {
+        getattr(light, part): getattr(dark, part)
+        for part in ("background", "text", "muted", "line")
+    }
+    return page | {light.categories[name]: dark.categories[name] for name in light.categories}
