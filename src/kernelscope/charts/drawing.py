@@ -1,4 +1,4 @@
-"""The pictures themselves; the only module that imports Altair.
+"""The pictures themselves; imported on use only, because Altair is.
 
 Data go into the specification as they are: a chart is complete without a file beside it.
 """
@@ -19,17 +19,10 @@ WIDTH = 640
 _CELL_GAP = 0.12
 _STRIP_ROW_PX = 26
 _BAR_PX = 20
-_PLOT_HEIGHT = 240
+PLOT_HEIGHT = 240
 _LEGEND_COLUMNS = 4
 _LABEL_ROOM = 1.45
 _DIGITS = 4
-_SHADES = {
-    "gemm": "gemm",
-    "attention": "attention",
-    "recurrence": "linear_attention",
-    "convolution": "conv",
-}
-"""Kind of work in a roofline -> the category whose colour it has."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class Frame:
 def shares(phases: Sequence[tuple[str, pl.DataFrame]], frame: Frame) -> Any:
     """A bar per category, largest first, under each other for several phases."""
     parts = [_share_bars(rows, frame, phase if len(phases) > 1 else None) for phase, rows in phases]
-    return _finished(parts, frame, "Share of kernel time")
+    return finished(parts, frame, "Share of kernel time")
 
 
 def _share_bars(rows: pl.DataFrame, frame: Frame, phase: str | None) -> Any:
@@ -58,7 +51,7 @@ def _share_bars(rows: pl.DataFrame, frame: Frame, phase: str | None) -> Any:
             "{} % · {} ms", (pl.col("share") * 100).round(1), pl.col("kernel_ms").round(3)
         )
     )
-    base = alt.Chart(_data(labelled)).encode(
+    base = alt.Chart(data(labelled)).encode(
         y=alt.Y("what:N", sort=names, title=None, axis=alt.Axis(labelLimit=140)),
         x=alt.X(
             "share:Q",
@@ -95,7 +88,7 @@ def grid(kernels: pl.DataFrame, frame: Frame) -> Any:
     )
     shown = counted.select("place", "kernel", "what", "us", "column", "row")
     squares = (
-        alt.Chart(_data(shown))
+        alt.Chart(data(shown))
         .mark_rect(aria=False)
         .encode(
             x=alt.X("column:O", axis=None, scale=alt.Scale(padding=_CELL_GAP)),
@@ -110,7 +103,7 @@ def grid(kernels: pl.DataFrame, frame: Frame) -> Any:
         )
         .properties(width=frame.width, height=rows * min(WIDTH // columns, _STRIP_ROW_PX))
     )
-    return _finished([squares], frame, f"{kernels.height:,} kernels in launch order")
+    return finished([squares], frame, f"{kernels.height:,} kernels in launch order")
 
 
 def strip(folded: Strip, frame: Frame) -> Any:
@@ -123,7 +116,7 @@ def strip(folded: Strip, frame: Frame) -> Any:
     ).sort("beside", maintain_order=True)
     shown = pieces.select("kernel", "what", "start_ms", "us", "from_ms", "to_ms", "top", "bottom")
     marks = (
-        alt.Chart(_data(shown))
+        alt.Chart(data(shown))
         .mark_rect(aria=False)
         .encode(
             x=alt.X(
@@ -154,7 +147,7 @@ def strip(folded: Strip, frame: Frame) -> Any:
         )
         .properties(width=frame.width, height=folded.rows * _STRIP_ROW_PX)
     )
-    return _finished([marks], frame, "Kernels at their true time")
+    return finished([marks], frame, "Kernels at their true time")
 
 
 def layers(rows: pl.DataFrame, frame: Frame) -> Any:
@@ -165,7 +158,7 @@ def layers(rows: pl.DataFrame, frame: Frame) -> Any:
         rank=pl.col("family").replace_strict(families, range(len(families)), return_dtype=pl.Int64)
     )
     bars = (
-        alt.Chart(_data(stacked))
+        alt.Chart(data(stacked))
         .mark_bar(aria=False)
         .encode(
             x=alt.X("layer:N", sort=order, title="layer", axis=alt.Axis(labelOverlap=True)),
@@ -180,21 +173,21 @@ def layers(rows: pl.DataFrame, frame: Frame) -> Any:
                 alt.Tooltip("kernel_ms:Q", title="ms per step", format=",.4f"),
             ],
         )
-        .properties(width=frame.width, height=_PLOT_HEIGHT)
+        .properties(width=frame.width, height=PLOT_HEIGHT)
     )
-    return _finished([bars], frame, "Time per layer by family")
+    return finished([bars], frame, "Time per layer by family")
 
 
 def steps(phases: Sequence[tuple[str, StepTimes]], frame: Frame) -> Any:
     """A point per step and a line per percentile, under each other for several phases."""
     parts = [_step_points(phase, times, frame) for phase, times in phases]
-    return _finished(parts, frame, "Time of each step")
+    return finished(parts, frame, "Time of each step")
 
 
 def _step_points(phase: str, times: StepTimes, frame: Frame) -> Any:
     y = alt.Y("ms:Q", title=f"ms, {times.measure}", scale=alt.Scale(zero=False, padding=8))
     points = (
-        alt.Chart(_data(times.steps))
+        alt.Chart(data(times.steps))
         .mark_point(filled=True, size=36, color=frame.theme.categories["gemm"], aria=False)
         .encode(
             x=alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1, format="d"),
@@ -208,62 +201,18 @@ def _step_points(phase: str, times: StepTimes, frame: Frame) -> Any:
         )
     )  # fmt: skip
     rules = (
-        alt.Chart(_data(times.percentiles))
+        alt.Chart(data(times.percentiles))
         .mark_rule(color=frame.theme.muted, strokeDash=[4, 3], aria=False)
         .encode(y=y)
     )
     told = ", ".join(f"{what} {ms:,.3f}" for what, ms in times.percentiles.rows())
     title = f"{phase}: {told} ms" if told else phase
     drawn = rules + points if told else points
-    return drawn.properties(width=frame.width, height=_PLOT_HEIGHT // 2, title=title)
+    return drawn.properties(width=frame.width, height=PLOT_HEIGHT // 2, title=title)
 
 
-def roofline(
-    work: pl.DataFrame, bytes_per_s: float, flops_per_s: dict[str, float], frame: Frame
-) -> Any:
-    """Achieved TFLOP/s over intensity, below the roofs; larger points take more time."""
-    lowest = min([*work["flop_per_byte"], 0.5])
-    highest = max([*work["flop_per_byte"], 2 * max(flops_per_s.values()) / bytes_per_s])
-    roofs = pl.DataFrame(
-        [
-            (name, at, min(at * bytes_per_s, peak) / 1e12)
-            for name, peak in flops_per_s.items()
-            for at in (lowest, peak / bytes_per_s, highest)
-        ],
-        schema={"roof": pl.String, "flop_per_byte": pl.Float64, "tflops": pl.Float64},
-        orient="row",
-    )
-    x = alt.X("flop_per_byte:Q", title="FLOP per byte", scale=alt.Scale(type="log"))
-    y = alt.Y("tflops:Q", title="TFLOP/s", scale=alt.Scale(type="log"))
-    lines = (
-        alt.Chart(_data(roofs))
-        .mark_line(color=frame.theme.muted, aria=False)
-        .encode(x=x, y=y, strokeDash=alt.StrokeDash("roof:N", title="roof"))
-    )
-    kinds = work["kind"].unique(maintain_order=True).to_list()
-    points = (
-        alt.Chart(_data(work))
-        .mark_point(filled=True, opacity=0.85, aria=False)
-        .encode(
-            x=x,
-            y=y,
-            size=alt.Size("kernel_ms:Q", title="ms per step", scale=alt.Scale(range=[30, 500])),
-            color=_scaled("kind", kinds, frame.theme.colours([_SHADES[kind] for kind in kinds])),
-            tooltip=[
-                alt.Tooltip("work:N", title="work"),
-                alt.Tooltip("bound:N", title="bound"),
-                alt.Tooltip("flop_per_byte:Q", title="FLOP per byte", format=",.2f"),
-                alt.Tooltip("tflops:Q", title="TFLOP/s", format=",.2f"),
-                alt.Tooltip("of_peak:Q", title="of peak", format=".1%"),
-                alt.Tooltip("kernel_ms:Q", title="ms per step", format=",.3f"),
-            ],
-        )
-    )
-    both = (lines + points).properties(width=frame.width, height=_PLOT_HEIGHT + _PLOT_HEIGHT // 2)
-    return _finished([both], frame, "Work against the ceilings")
-
-
-def _finished(parts: list[Any], frame: Frame, what: str) -> Any:
+def finished(parts: list[Any], frame: Frame, what: str) -> Any:
+    """Parts under each other, with the title and the colours of the page."""
     chart = parts[0] if len(parts) == 1 else alt.vconcat(*parts, spacing=24)
     page = frame.theme
     titled = chart
@@ -302,14 +251,15 @@ def _legend(kernels: pl.DataFrame, theme: Theme) -> Any:
         .agg(kernels=pl.len())
         .sort("kernels", "what", descending=[True, False])
     )
-    return _scaled("what", counted["what"].to_list(), theme.colours(counted["category"].to_list()))
+    return scaled("what", counted["what"].to_list(), theme.colours(counted["category"].to_list()))
 
 
 def _colour(field: str, names: list[str], theme: Theme, *, legend: bool = True) -> Any:
-    return _scaled(field, names, theme.colours(names), legend=legend)
+    return scaled(field, names, theme.colours(names), legend=legend)
 
 
-def _scaled(field: str, names: list[str], colours: list[str], *, legend: bool = True) -> Any:
+def scaled(field: str, names: list[str], colours: list[str], *, legend: bool = True) -> Any:
+    """A colour for each value of a field, in that order."""
     shown = alt.Legend(title=None) if legend else None
     return alt.Color(
         f"{field}:N", sort=names, scale=alt.Scale(domain=names, range=colours), legend=shown
@@ -321,7 +271,7 @@ def _largest_first(rows: pl.DataFrame, by: str, value: str) -> list[str]:
     return sums[by].to_list()
 
 
-def _data(rows: pl.DataFrame) -> Any:
+def data(rows: pl.DataFrame) -> Any:
     """Rows as values of the specification, floats to the fourth digit."""
     rounded = rows.with_columns(pl.col(pl.Float64).round(_DIGITS))
     return alt.Data(values=rounded.to_dicts())

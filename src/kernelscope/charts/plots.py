@@ -98,7 +98,9 @@ def plot_roofline(
 ) -> Any:
     """The pieces of work of one phase (:data:`kernelscope.ceilings.ROOFLINE`) below the roofs."""
     frame = draw().Frame(title, subtitle, theme(theme_name), width)
-    return draw().roofline(frames.roofline(table), bytes_per_s, dict(flops_per_s), frame)
+    from kernelscope.charts.ceiling import roofline
+
+    return roofline(frames.roofline(table), bytes_per_s, dict(flops_per_s), frame)
 
 
 def draw() -> ModuleType:
