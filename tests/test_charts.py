@@ -107,6 +107,16 @@ def test_shares_are_those_of_the_table(qwen):
     assert len(qwen.plot.shares().to_dict()["vconcat"]) == len(qwen.phases)
 
 
+def test_a_share_beside_opaque_replays_is_a_lower_bound_and_nothing_is_zero_that_is_not(qwen):
+    # The text report of this capture has the same: tests/golden/2024.2/llama-8b_graphlevel.txt.
+    summary = kernelscope.summarize(exported("2024.2/llama-8b_graphlevel"))
+    labels = {row["what"]: row["label"] for row in values(summary.plot.shares("decode"))}
+    assert labels.pop("cuda_graph")[0] == "9"
+    assert all(label.startswith(("≥ ", "> 0 ")) for label in labels.values())
+    whole = {row["what"]: row["label"] for row in values(qwen.plot.shares("prefill"))}
+    assert not [label for label in whole.values() if label.startswith(("0.0 ", "≥"))]
+
+
 def test_families_of_layers_add_up_to_the_layers_and_to_the_step(qwen):
     for phase in qwen.phases:
         layers = qwen.rows(phase, "layer")

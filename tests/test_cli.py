@@ -281,3 +281,11 @@ def test_no_color_is_respected(trace):
     shown = on_a_terminal(["summarize", trace], columns=100, NO_COLOR="1")
     assert not COLOUR.search(shown)
     assert "70.0 %" in shown
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_is_told_how_to_complete(run, shell):
+    # As docs/index.md says.
+    done = run(prog_name="kernelscope", env={"_KERNELSCOPE_COMPLETE": f"{shell}_source"})
+    assert "_KERNELSCOPE_COMPLETE" in done.output
+    assert "kernelscope" in done.output

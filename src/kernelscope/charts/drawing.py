@@ -14,6 +14,7 @@ import polars as pl
 
 from kernelscope.charts.frames import StepTimes, Strip, last_number
 from kernelscope.charts.palette import Theme
+from kernelscope.rules.tables import CUDA_GRAPH
 
 WIDTH = 640
 _CELL_GAP = 0.12
@@ -23,6 +24,7 @@ PLOT_HEIGHT = 240
 _LEGEND_COLUMNS = 4
 _LABEL_ROOM = 1.45
 _DIGITS = 4
+_LEAST_PERCENT = 0.05
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,7 @@ def shares(phases: Sequence[tuple[str, pl.DataFrame]], frame: Frame) -> Any:
 def _share_bars(rows: pl.DataFrame, frame: Frame, phase: str | None) -> Any:
     names = rows["what"].to_list()
     labelled = rows.with_columns(
-        label=pl.format(
-            "{} % · {} ms", (pl.col("share") * 100).round(1), pl.col("kernel_ms").round(3)
-        )
+        label=pl.format("{} % · {} ms", _percent(rows), pl.col("kernel_ms").round(3))
     )
     base = alt.Chart(data(labelled)).encode(
         y=alt.Y("what:N", sort=names, title=None, axis=alt.Axis(labelLimit=140)),
@@ -72,6 +72,20 @@ def _share_bars(rows: pl.DataFrame, frame: Frame, phase: str | None) -> Any:
     )
     sized = (bars + texts).properties(width=frame.width, height=_BAR_PX * max(rows.height, 1))
     return sized if phase is None else sized.properties(title=phase)
+
+
+def _percent(rows: pl.DataFrame) -> pl.Expr:
+    """A share as text: nothing is 0.0 that is not, and what ran in opaque replays adds to it."""
+    percent = pl.col("share") * 100
+    rounded = percent.round(1).cast(pl.String)
+    is_bound = pl.lit(CUDA_GRAPH in rows["what"]) & (pl.col("what") != CUDA_GRAPH)
+    return (
+        pl.when((percent > 0) & (percent < _LEAST_PERCENT))
+        .then(pl.when(is_bound).then(pl.lit("> 0")).otherwise(pl.lit("<0.1")))
+        .when(is_bound & (percent > 0))
+        .then(pl.format("≥ {}", rounded))
+        .otherwise(rounded)
+    )
 
 
 def _room(rows: pl.DataFrame) -> float:
