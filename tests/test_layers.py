@@ -39,6 +39,7 @@ ROWS = (
     {"summary.*"},
     {"ceilings.*"},
     {"diagnosis.*", "trimming.*", "records.*", "timeline.*", "comparison.*"},
+    {"runs.*", "capture.*"},
     {"rendering.*"},
     {"commands.*"},
     {"cli"},
@@ -53,12 +54,15 @@ STRANGERS = {
     ("diagnosis.*", "trimming.*"),
     ("diagnosis.*", "records.*"),
     ("records.*", "trimming.*"),
+    ("capture.*", "runs.*"),
 }
 # Beyond the rows: what a unit never needs, although it stands above.
 NEVER = {
     "steps.*": {"kernel_names", "rules.*", "nsys.*"},
     "classification": {"nsys.*", "trace"},
     "rules.*": {"trace"},
+    # A capture needs none of the analysis: it runs on the GPU host.
+    "capture.*": {"nsys.*", "summary.*", "analysis", "trace", "frames"},
     "rendering.*": {"nsys.*", "steps.*", "placement", "measure", "analysis"},
 }
 # Who may import what comes from outside, other than to name a type; everybody may use the
@@ -75,7 +79,10 @@ OUTSIDE = {
     "pyarrow": {"interop", "nsys.folders"},
     "rich": {"rendering.*", "commands.*"},
     "sqlite_utils": {"rendering.database", "records.*"},
-    "subprocess": {"nsys.report"},
+    "subprocess": {"nsys.report", "capture.host", "capture.process"},
+    "tokenizers": {"capture.prompts"},
+    "vllm": {"capture.workload"},
+    "torch": {"capture.workload"},
 }
 
 

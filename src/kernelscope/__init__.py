@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kernelscope.rendering import render, write_summary
     from kernelscope.rendering.comparison import write_comparison
     from kernelscope.rules import Rule, RuleTable, load_rules
+    from kernelscope.runs import RunAnalysis, analyze_run
     from kernelscope.steps import Steps, split_steps
     from kernelscope.summary import PhaseSummary, Summary, summarize
     from kernelscope.timeline import Timeline, write_timeline
@@ -49,6 +50,7 @@ __all__ = [
     "Roofline",
     "Rule",
     "RuleTable",
+    "RunAnalysis",
     "RunFacts",
     "Shift",
     "Steps",
@@ -57,6 +59,7 @@ __all__ = [
     "Trace",
     "Trimmed",
     "__version__",
+    "analyze_run",
     "classify",
     "classify_names",
     "compare",
@@ -91,12 +94,14 @@ _HOME = {
     "Roofline": "kernelscope.ceilings",
     "Rule": "kernelscope.rules",
     "RuleTable": "kernelscope.rules",
+    "RunAnalysis": "kernelscope.runs",
     "RunFacts": "kernelscope.ceilings",
     "Steps": "kernelscope.steps",
     "Summary": "kernelscope.summary",
     "Timeline": "kernelscope.timeline",
     "Trace": "kernelscope.trace",
     "Trimmed": "kernelscope.trimming",
+    "analyze_run": "kernelscope.runs",
     "classify": "kernelscope.analysis",
     "classify_names": "kernelscope.classification",
     "diagnose": "kernelscope.diagnosis",

@@ -19,6 +19,8 @@ from typing import Any
 
 import click
 
+from kernelscope.commands.analyze import analyze
+from kernelscope.commands.capture import capture
 from kernelscope.commands.categories import categories
 from kernelscope.commands.chart import chart
 from kernelscope.commands.classify import classify
@@ -98,6 +100,8 @@ _COMMANDS = (
     export,
     record,
     history,
+    capture,
+    analyze,
     classify,
     categories,
     rules,

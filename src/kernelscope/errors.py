@@ -18,6 +18,8 @@
     ├── RecordError          a database of runs that cannot be used
     ├── ChartError           there is nothing to draw in the way asked for
     ├── MissingExtra         a package that is installed only when asked for
+    ├── CaptureError         a capture that cannot start, or a stage of it that failed
+    ├── RunError             a run folder that cannot be used
     └── OutputError          a result that cannot be written where it was asked for
 
 ``message`` states what was found, with values; ``hint`` says what to do next. ``str()`` shows
@@ -97,6 +99,14 @@ class ChartError(KernelscopeError):
 
 class MissingExtra(KernelscopeError):
     """A package that comes with an extra of kernelscope is not installed."""
+
+
+class CaptureError(KernelscopeError):
+    """A capture cannot start, or a stage of it failed; the message has the end of its log."""
+
+
+class RunError(KernelscopeError):
+    """A run folder cannot be read, is incomplete, or holds other files than were recorded."""
 
 
 class OutputError(KernelscopeError):

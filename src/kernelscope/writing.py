@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -85,3 +86,9 @@ def cannot_write(path: Path, reason: str) -> OutputError:
     return OutputError(
         f"{path} cannot be written: {reason}.", hint="Choose a folder that exists and has room."
     )
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

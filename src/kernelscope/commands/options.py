@@ -156,6 +156,13 @@ def parse_steps(
     return range(first or 0, sys.maxsize if last is None else last)
 
 
+def parse_numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+    """``1,8`` as numbers."""
+    if not re.fullmatch(r"\s*\d{1,9}\s*(,\s*\d{1,9}\s*)*", value):
+        raise click.BadParameter(f"{value!r} is not a list of numbers such as 1,8.", ctx, param)
+    return tuple(int(text) for text in value.split(","))
+
+
 _READING = (
     click.option(
         "--steps-by",
