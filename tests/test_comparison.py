@@ -1,5 +1,6 @@
 """Two traces compared: times per step, what accounts for the change, and what kernels became."""
 
+import io
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import exports
 import kernelscope
@@ -20,7 +22,12 @@ from kernelscope.comparison.changes import find_changes
 from kernelscope.comparison.significance import find_shift
 from kernelscope.comparison.usual import UsualStep
 from kernelscope.errors import OutputError, PhaseNotFound
-from kernelscope.rendering.comparison import COMPARISON_FORMATS, NOTHING, render_text
+from kernelscope.rendering.comparison import (
+    COMPARISON_FORMATS,
+    NOTHING,
+    print_comparison,
+    render_text,
+)
 from kernelscope.rules import load_rules
 from test_cases import build  # noqa: F401 (a fixture)
 
@@ -289,3 +296,14 @@ def step_of(kernels):
     categories = tuple(kernelscope.classify_names(frame, load_rules())["category"])
     ms = np.array([us / 1000 for _, us in kernels])
     return UsualStep(names, names, categories, ("step",) * len(names), categories, ms, 1, 1)
+
+
+def test_a_narrow_terminal_has_fewer_figures_and_whole_places(compared):
+    found = compared(STEP, [*STEP[:2], (OTHER_TILE, 12), STEP[3]])
+    out = io.StringIO()
+    print_comparison(found, Console(file=out, width=80, color_system=None))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    (heading,) = (line for line in lines if "what changed" in line)
+    assert heading.split() == ["what", "changed", "before", "ms", "change", "ms", "change"]
+    assert any("changed gemm in step" in line for line in lines)

@@ -37,6 +37,7 @@ _PLACE_HEADINGS = (
     "change",
     "kernel",
 )
+_HIDDEN_WHEN_NARROW = ("places", "after ms")
 
 Rows = list[list[str]]
 
@@ -69,7 +70,7 @@ def _text(comparison: Comparison, width: int) -> Iterator[RenderableType]:
         rows, left = _place_rows(comparison, phase)
         if rows:
             yield Text()
-            yield _table(_PLACE_HEADINGS[:-1], [row[:-1] for row in rows], width)
+            yield _place_table(rows, width)
         for line in _remarks(phase, left):
             yield Padding(Text(wording.clean(line)), (0, 0, 0, 2))
     if comparison.notes:
@@ -203,6 +204,14 @@ def signed_ms(value: float) -> str:
 
 def _percent(relative: float | None) -> str:
     return "" if relative is None else f" ({relative:+.1%})".replace("%", " %")
+
+
+def _place_table(rows: Rows, width: int) -> Table:
+    """Without names of kernels; a narrow one has fewer figures."""
+    left_out = {"kernel", *(_HIDDEN_WHEN_NARROW if width < _WIDTH else ())}
+    shown = [at for at, heading in enumerate(_PLACE_HEADINGS) if heading not in left_out]
+    headings = [_PLACE_HEADINGS[at] for at in shown]
+    return _table(headings, [[row[at] for at in shown] for row in rows], width)
 
 
 def _table(headings: Sequence[str], rows: Rows, width: int) -> Table:
