@@ -177,6 +177,12 @@ def test_c22_the_detailed_label_gives_context_lengths(build):
     assert decode["generation_kv_tokens"].to_list() == [513, 514, 515, 774, 776]
 
 
+def test_c24_warm_up_is_outside_and_captured_launches_are_not_lost(build):
+    (left,) = kernelscope.summarize(build("C24")).outside
+    assert (left.reason, left.kernels) == ("launched before the first step", 176)
+    assert kernelscope.diagnose(build("C24")).problems == ()
+
+
 def test_c26_kernels_without_a_launch_call_are_counted_but_in_no_step(build):
     summary = kernelscope.summarize(build("C26"))
     (outside,) = summary.outside
@@ -200,6 +206,14 @@ def test_c30_busy_time_is_the_union_of_the_streams(build):
     assert trace.idle_ms * 1e6 == pytest.approx(expected["idle_ns"])
     assert trace.kernel_ms * 1e6 == pytest.approx(expected["sum_ns"])
     assert trace.overlap_ms * 1e6 == pytest.approx(expected["overlap_ns"])
+
+
+def test_c33_waiting_for_the_late_rank_is_told_from_transfer(build):
+    expected = EXPECTED["C33"]
+    table = kernelscope.summarize(build("C33")).table("collective")
+    times = dict(zip(("rank0", "rank1"), (table["communication_ms"] * 1e6).to_list(), strict=True))
+    assert times == pytest.approx(expected["communication_ns_per_step"])
+    assert (table["wait_ms"] * 1e6).to_list() == pytest.approx([expected["skew_ns_per_step"], 0])
 
 
 def test_c36_names_that_mislead(build):
@@ -236,3 +250,12 @@ def test_c01_without_labels_steps_are_inferred_and_said_to_be(build):
     assert sum(left.kernels for left in summary.outside) == expected["eager_block_kernels"]
     assert summary.step_method == "graph"
     assert any("inferred" in warning for warning in summary.warnings)
+
+
+def test_every_case_is_tested():
+    """By its phases, or by a test that names it."""
+    texts = [(Path(__file__).parent / f"test_{name}.py").read_text("utf-8")
+             for name in ("cases", "comparison")]  # fmt: skip
+    by_phases = {param.id.split("-")[0][:3] for param in shared_names()}
+    named = {case for case in CASES for text in texts if f'"{case}' in text or case.lower() in text}
+    assert by_phases | named == set(CASES)
