@@ -607,6 +607,17 @@ def test_statuses_do_not_apply_to_other_steps(write):
     assert steps["wall_ns"][0] is not None
 
 
+def test_a_step_without_kernels_is_not_complete_whatever_the_file_says(write):
+    """Without API calls no kernel can be tied to a step; found by mutations of a fixture."""
+    export = run_of(DECODE, DECODE)
+    export.row("META_DATA_EXPORT", name="DERIVED_FROM", value="x")
+    two = '{"method": "nvtx", "steps": 2, "status": {}, "unfollowed": []}'
+    export.row("META_DATA_EXPORT", name="DERIVED_STEPS", value=two)
+    summary = kernelscope.summarize(write(export, without=[RUNTIME]))
+    assert summary.table("step")["status"].to_list() == ["no kernels", "no kernels"]
+    assert summary.phases == ()
+
+
 # Whole files only.
 
 

@@ -167,7 +167,12 @@ def _with_wall(table: pl.DataFrame, unfollowed: Collection[int]) -> pl.DataFrame
 def _with_status(table: pl.DataFrame, info: TraceInfo, kept: KeptSteps | None) -> pl.DataFrame:
     has_work = (pl.col("kernels") > 0) | (pl.col("replays") > 0)
     if kept is not None:
-        return table.with_columns(status=_known_status(kept))
+        known = _known_status(kept)
+        # What a file says of itself does not make kernels: a complete step has some.
+        is_hollow = (known == COMPLETE) & has_work.not_()
+        return table.with_columns(
+            status=pl.when(is_hollow).then(pl.lit(NO_KERNELS)).otherwise(known)
+        )
     is_last = pl.col("step") == pl.col("step").filter(has_work).max().over("rank", "thread")
     return table.with_columns(
         status=pl.when(pl.col("phase") == EMPTY)
