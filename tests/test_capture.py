@@ -132,7 +132,7 @@ def test_the_plan_records_each_mode_after_it_is_timed(config):
 
 def test_a_dry_run_prints_the_lines_and_makes_nothing(tmp_path):
     folder = tmp_path / "runs"
-    arguments = ["capture", "some/model", "-o", str(folder), "--batch", "1,8", "--dry-run"]
+    arguments = ["capture", "some/model", "--folder", str(folder), "--batch", "1,8", "--dry-run"]
     done = CliRunner().invoke(main, [*arguments, "--", "--language-model-only"])
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
@@ -284,7 +284,7 @@ def test_inductors_sources_are_kept(config, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("here")
 def test_the_command_prints_the_phases(config):
-    arguments = ["capture", config.model, "-o", str(config.folder), "--mode", "graphs"]
+    arguments = ["capture", config.model, "--folder", str(config.folder), "--mode", "graphs"]
     arguments += ["--output-len", str(TOKENS), "--repeats", "2", "--warmups", "1"]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
@@ -340,7 +340,7 @@ FAILURES = {
 @pytest.mark.parametrize("trial", FAILURES)
 def test_a_failure_says_what_happened(config, monkeypatch, trial):
     monkeypatch.setenv("KS_TRIAL", trial)
-    arguments = ["capture", config.model, "-o", str(config.folder), "--mode", "graphs"]
+    arguments = ["capture", config.model, "--folder", str(config.folder), "--mode", "graphs"]
     done = CliRunner().invoke(main, [*arguments, "--repeats", "0", "--warmups", "1"])
     assert done.exit_code == 1
     assert FAILURES[trial] in done.stderr
@@ -397,7 +397,7 @@ def test_a_stage_past_its_deadline_leaves_no_process(here, config, monkeypatch):
 
 
 def test_ctrl_c_stops_nsys_and_its_children(here, config):
-    arguments = ["-m", "kernelscope", "capture", config.model, "-o", str(config.folder)]
+    arguments = ["-m", "kernelscope", "capture", config.model, "--folder", str(config.folder)]
     process = subprocess.Popen(
         [sys.executable, *arguments, "--repeats", "0"],
         env=os.environ | {"KS_TRIAL": "hang"},

@@ -79,7 +79,7 @@ def look_at_host(config: CaptureConfig) -> Host:
         raise CaptureError(
             f"{config.folder} has {free / 1e9:.1f} GB free; a capture needs "
             f"{_LEAST_FREE_BYTES / 1e9:.0f} GB.",
-            hint="Make room, or choose another folder with -o.",
+            hint="Make room, or choose another folder with --folder.",
         )
     return Host(nsys, packages, gpus, " ".join(platform.uname()[i] for i in (0, 2, 4)))
 

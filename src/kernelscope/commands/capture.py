@@ -22,8 +22,7 @@ MODES = ("graphs", "eager")
 @click.argument("model")
 @click.argument("vllm_args", nargs=-1, type=click.UNPROCESSED)
 @click.option(
-    "-o",
-    "--output",
+    "--folder",
     "folder",
     type=click.Path(path_type=Path),
     default=Path("runs"),
