@@ -51,11 +51,11 @@ def run_stage(stage: Stage, log: Path, *, deadline_s: float, progress: Progress)
             while process.poll() is None and time.monotonic() - began <= deadline_s:
                 _tell(stage, log, time.monotonic() - began, progress)
                 time.sleep(_POLL_S)
-        except BaseException:
-            stop(process)
-            raise
-    if process.poll() is None:
-        stop(process)
+        finally:
+            # Past its deadline, or we were interrupted.
+            if is_late := process.poll() is None:
+                stop(process)
+    if is_late:
         raise failure(f"{stage.name} took longer than {deadline_s:.0f} s", log)
     _tell(stage, log, time.monotonic() - began, progress)
     if process.returncode != 0:

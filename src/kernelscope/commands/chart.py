@@ -59,8 +59,9 @@ def chart(
     if (kind == "roofline") != (model_config is not None):
         raise click.UsageError("--model-config and --kind roofline go together.")
     check_target(output, overwrite=force, trace=trace)
-    made = _roofline(reading, trace, model_config, phase, theme)
-    if made is None:
+    if model_config is not None:
+        made = _roofline(reading, trace, model_config, phase, theme)
+    else:
         made = _plot(reading, trace, kind, phase, theme)
     rendered = render_chart(made, output.suffix.removeprefix(".").lower())
     write_file(output, rendered, overwrite=force)
@@ -74,11 +75,7 @@ def _plot(reading: Reading, trace: Path, kind: str, phase: str | None, theme: st
     return getattr(replace(summary.plot, theme=theme), kind)(phase)
 
 
-def _roofline(
-    reading: Reading, trace: Path, config: Path | None, phase: str | None, theme: str
-) -> Any:
-    if config is None:
-        return None
+def _roofline(reading: Reading, trace: Path, config: Path, phase: str | None, theme: str) -> Any:
     from kernelscope.ceilings import roofline
 
     return reading.apply(roofline, trace, config).plot(phase, theme=theme)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kernelscope.commands.options import Reading, output_options, parse_share, reading_options
+from kernelscope.commands.output import deliver
 
 if TYPE_CHECKING:
     from kernelscope.comparison import Comparison
@@ -52,8 +52,8 @@ def diff(
     Example: kernelscope diff before.sqlite after.sqlite --phase decode --fail-above 3%
     """
     from kernelscope.comparison import compare_sides, read_side
-    from kernelscope.rendering.comparison import COMPARISON_FORMATS
-    from kernelscope.writing import check_target, write_file
+    from kernelscope.rendering.comparison import COMPARISON_FORMATS, print_comparison
+    from kernelscope.writing import check_target
 
     if reading.split_by is not None:
         raise click.UsageError("diff does not go with --split-by.")
@@ -64,11 +64,13 @@ def diff(
     found = compare_sides(first, second)
     if phase is not None:
         found = found.only(phase)
-    if output is not None:
-        write_file(output, COMPARISON_FORMATS[format_](found), overwrite=force)
-        click.echo(f"wrote {output}", err=True)
-    else:
-        _print(found, format_)
+    deliver(
+        format_,
+        lambda: COMPARISON_FORMATS[format_](found),
+        lambda console: print_comparison(found, console),
+        output,
+        force=force,
+    )
     if fail_above is not None:
         ctx.exit(_judged(found, fail_above))
 
@@ -90,15 +92,3 @@ def _judged(found: Comparison, limit: float) -> int:
             err=True,
         )
     return 1 if failed or not judged else 0
-
-
-def _print(found: Comparison, format_: str) -> None:
-    """Text adapts to the terminal; every other form, and a pipe, is the same everywhere."""
-    from kernelscope.rendering.comparison import COMPARISON_FORMATS, print_comparison
-
-    if format_ == "text" and sys.stdout.isatty():
-        from rich.console import Console
-
-        print_comparison(found, Console(highlight=False))
-        return
-    click.echo(COMPARISON_FORMATS[format_](found), nl=False)

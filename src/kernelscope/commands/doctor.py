@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kernelscope.commands.options import load, output_options, rules_option
-
-if TYPE_CHECKING:
-    from kernelscope.diagnosis import Diagnosis
+from kernelscope.commands.output import deliver
 
 # Names, not imports; a test holds them equal to the renderers.
 FORMATS = ("text", "json", "markdown")
@@ -46,30 +42,20 @@ def doctor(
     Example: kernelscope doctor trace.sqlite --unprofiled-ms 15.35
     """
     from kernelscope.diagnosis import diagnose
-    from kernelscope.rendering.diagnosis import DIAGNOSIS_FORMATS
+    from kernelscope.rendering.diagnosis import DIAGNOSIS_FORMATS, print_diagnosis
     from kernelscope.rendering.progress import ReadingProgress
-    from kernelscope.writing import check_target, write_file
+    from kernelscope.writing import check_target
 
     if output is not None:
         check_target(output, overwrite=force, trace=trace)
     rules = load(rules_path)
     with ReadingProgress() as progress:
         found = diagnose(trace, unprofiled_ms=unprofiled_ms, rules=rules, progress=progress.update)
-    if output is not None:
-        write_file(output, DIAGNOSIS_FORMATS[format_](found), overwrite=force)
-        click.echo(f"wrote {output}", err=True)
-    else:
-        _print(found, format_)
+    deliver(
+        format_,
+        lambda: DIAGNOSIS_FORMATS[format_](found),
+        lambda console: print_diagnosis(found, console),
+        output,
+        force=force,
+    )
     ctx.exit(1 if found.problems else 0)
-
-
-def _print(found: Diagnosis, format_: str) -> None:
-    """Text adapts to the terminal; every other form, and a pipe, is the same everywhere."""
-    from kernelscope.rendering.diagnosis import DIAGNOSIS_FORMATS, print_diagnosis
-
-    if format_ == "text" and sys.stdout.isatty():
-        from rich.console import Console
-
-        print_diagnosis(found, Console(highlight=False))
-        return
-    click.echo(DIAGNOSIS_FORMATS[format_](found), nl=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from kernelscope.commands.options import database_option, output_options
+from kernelscope.commands.output import deliver
 
 # Names, not imports; a test holds them equal to the renderers.
 FORMATS = ("text", "json", "csv", "markdown")
@@ -37,17 +37,15 @@ def history(
     """
     from kernelscope.records import history as read_history
     from kernelscope.rendering.history import HISTORY_FORMATS, print_history
-    from kernelscope.writing import check_target, write_file
+    from kernelscope.writing import check_target
 
     if output is not None:
         check_target(output, overwrite=force, trace=db)
     found = read_history(db, phase, category=category, last=last)
-    if output is not None:
-        write_file(output, HISTORY_FORMATS[format_](found), overwrite=force)
-        click.echo(f"wrote {output}", err=True)
-    elif format_ == "text" and sys.stdout.isatty():
-        from rich.console import Console
-
-        print_history(found, Console(highlight=False))
-    else:
-        click.echo(HISTORY_FORMATS[format_](found), nl=False)
+    deliver(
+        format_,
+        lambda: HISTORY_FORMATS[format_](found),
+        lambda console: print_history(found, console),
+        output,
+        force=force,
+    )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kernelscope.commands.options import Reading, output_options, reading_options
-
-if TYPE_CHECKING:
-    from kernelscope.ceilings import Roofline
+from kernelscope.commands.output import deliver
 
 # Names, not imports; a test holds them equal to what they name.
 FORMATS = ("text", "json", "csv", "markdown")
@@ -91,8 +87,8 @@ def roofline(
     """
     from kernelscope.ceilings import RunFacts
     from kernelscope.ceilings import roofline as find_roofline
-    from kernelscope.rendering.roofline import ROOFLINE_FORMATS
-    from kernelscope.writing import check_target, write_file
+    from kernelscope.rendering.roofline import ROOFLINE_FORMATS, print_roofline
+    from kernelscope.writing import check_target
 
     if reading.split_by is not None:
         raise click.UsageError("roofline does not go with --split-by.")
@@ -101,20 +97,10 @@ def roofline(
     found = reading.apply(find_roofline, trace, model_config, run=RunFacts(**run))  # type: ignore[arg-type]
     if phase is not None:
         found = found.only(phase)
-    if output is None:
-        _print(found, format_)
-        return
-    write_file(output, ROOFLINE_FORMATS[format_](found), overwrite=force)
-    click.echo(f"wrote {output}", err=True)
-
-
-def _print(found: Roofline, format_: str) -> None:
-    """Text adapts to the terminal; every other form, and a pipe, is the same everywhere."""
-    from kernelscope.rendering.roofline import ROOFLINE_FORMATS, print_roofline
-
-    if format_ == "text" and sys.stdout.isatty():
-        from rich.console import Console
-
-        print_roofline(found, Console(highlight=False))
-        return
-    click.echo(ROOFLINE_FORMATS[format_](found), nl=False)
+    deliver(
+        format_,
+        lambda: ROOFLINE_FORMATS[format_](found),
+        lambda console: print_roofline(found, console),
+        output,
+        force=force,
+    )

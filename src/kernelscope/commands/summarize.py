@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kernelscope.commands.options import Reading, output_options, parse_share, reading_options
-
-if TYPE_CHECKING:
-    from kernelscope.summary import Summary
+from kernelscope.commands.output import print_result
 
 # Names, not imports: the table behind them needs polars. A test holds them equal to FORMATS.
 FORMATS = ("text", "json", "csv", "markdown", "parquet", "sqlite")
@@ -61,7 +57,8 @@ def summarize(
 
     Example: kernelscope summarize trace.sqlite --phase decode --format json
     """
-    from kernelscope.rendering import BINARY_FORMATS, write_summary
+    from kernelscope.rendering import BINARY_FORMATS, render, write_summary
+    from kernelscope.rendering.text import print_summary
     from kernelscope.summary import check_layers, check_unknown
     from kernelscope.writing import check_target
 
@@ -79,23 +76,13 @@ def summarize(
     if model_config is not None:
         summary = check_layers(summary, model_config)
     if output is None:
-        _print(summary, format_, by)
+        print_result(
+            format_,
+            lambda: render(summary, format_, by=by),
+            lambda console: print_summary(summary, by, console),
+        )
     else:
         write_summary(summary, output, format_, by=by, overwrite=force)
         click.echo(f"wrote {output}", err=True)
     if max_unknown is not None:
         check_unknown(summary, max_unknown)
-
-
-def _print(summary: Summary, format_: str, by: str) -> None:
-    """Text adapts to the terminal; every other form, and a pipe, is the same everywhere."""
-    from kernelscope.rendering import render
-
-    if format_ == "text" and sys.stdout.isatty():
-        from rich.console import Console
-
-        from kernelscope.rendering.text import print_summary
-
-        print_summary(summary, by, Console(highlight=False))
-        return
-    click.echo(render(summary, format_, by=by), nl=False)

@@ -91,14 +91,16 @@ def _blocks(
     before: UsualStep, after: UsualStep, pairs: Sequence[tuple[int, int]]
 ) -> Iterator[Block]:
     """Cut at the kernels that stayed."""
-    stayed = [(a, b) for a, b in pairs if before.names[a] == after.names[b]]
-    changed = [(a, b) for a, b in pairs if before.names[a] != after.names[b]]
+    end = (len(before.names), len(after.names))
+    changed: list[tuple[int, int]] = []
     at = (0, 0)
-    for a, b in [*stayed, (len(before.names), len(after.names))]:
-        inside = tuple(pair for pair in changed if at[0] <= pair[0] < a)
-        block = Block(tuple(range(at[0], a)), tuple(range(at[1], b)), inside)
+    for a, b in [*pairs, end]:
+        if (a, b) != end and before.names[a] != after.names[b]:
+            changed.append((a, b))
+            continue
+        block = Block(tuple(range(at[0], a)), tuple(range(at[1], b)), tuple(changed))
         if block.before or block.after:
             yield block
-        if a < len(before.names):
+        if (a, b) != end:
             yield Block((a,), (b,), ((a, b),))
-        at = (a + 1, b + 1)
+        changed, at = [], (a + 1, b + 1)

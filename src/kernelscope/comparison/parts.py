@@ -77,17 +77,15 @@ def part_table(key: PhaseKey, before: Samples, after: Samples, *, walls: bool) -
         after: steps of the second one.
         walls: whether a step lasts until the next one starts.
     """
-    nothing = np.zeros(1)
     rows: list[dict[str, object]] = []
     for kind, name in dict.fromkeys((*before.parts, *after.parts)):
-        first, second = (side.parts.get((kind, name), nothing) for side in (before, after))
         counts = [
             side.kernels.get(name, 0.0) if kind == CATEGORY else None for side in (before, after)
         ]
-        samples = [
+        first, second = (
             side.parts.get((kind, name), np.zeros(side.steps.height)) for side in (before, after)
-        ]
-        shift = find_shift(*samples)
+        )
+        shift = find_shift(first, second)
         rows.append(
             {"kind": kind, "part": name, "kernels_before": counts[0], "kernels_after": counts[1]}
             | _times(float(first.mean()), float(second.mean()))

@@ -51,10 +51,10 @@ def writing(path: str | os.PathLike[str]) -> Iterator[sqlite_utils.Database]:
             _migrate(path, connection)
             yield sqlite_utils.Database(connection, execute_plugins=False)
             connection.execute("COMMIT")
-        except BaseException:
+        finally:
+            # Still open only if something ended it early.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            raise
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -18,9 +17,9 @@ from kernelscope.findings import plural
 from kernelscope.rendering import wording
 from kernelscope.rendering.data import to_json
 from kernelscope.rendering.markdown import escape, table_lines
+from kernelscope.rendering.plain import WIDTH, plain
 from kernelscope.writing import check_target, write_file
 
-_WIDTH = 100
 _MOST_PLACES = 15
 _NARROWEST = 16
 _GAP = 2
@@ -44,9 +43,7 @@ Rows = list[list[str]]
 
 def render_text(comparison: Comparison) -> str:
     """A plain report, 100 columns wide."""
-    out = io.StringIO()
-    print_comparison(comparison, Console(file=out, width=_WIDTH, color_system=None))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return plain(lambda console: print_comparison(comparison, console))
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
@@ -208,7 +205,7 @@ def _percent(relative: float | None) -> str:
 
 def _place_table(rows: Rows, width: int) -> Table:
     """Without names of kernels; a narrow one has fewer figures."""
-    left_out = {"kernel", *(_HIDDEN_WHEN_NARROW if width < _WIDTH else ())}
+    left_out = {"kernel", *(_HIDDEN_WHEN_NARROW if width < WIDTH else ())}
     shown = [at for at, heading in enumerate(_PLACE_HEADINGS) if heading not in left_out]
     headings = [_PLACE_HEADINGS[at] for at in shown]
     return _table(headings, [[row[at] for at in shown] for row in rows], width)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping
 
 from rich.console import Console
@@ -14,16 +13,14 @@ from kernelscope.findings import TOPICS, Finding, plural
 from kernelscope.rendering import wording
 from kernelscope.rendering.data import to_json
 from kernelscope.rendering.markdown import escape, table_lines
+from kernelscope.rendering.plain import plain
 
-_WIDTH = 100
 _STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
 
 
 def render_text(diagnosis: Diagnosis) -> str:
     """A plain report, 100 columns wide."""
-    out = io.StringIO()
-    print_diagnosis(diagnosis, Console(file=out, width=_WIDTH, color_system=None))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return plain(lambda console: print_diagnosis(diagnosis, console))
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
@@ -13,8 +12,8 @@ from rich.text import Text
 from kernelscope.rendering import wording
 from kernelscope.rendering.data import to_csv, to_json
 from kernelscope.rendering.markdown import table_lines
+from kernelscope.rendering.plain import plain
 
-_WIDTH = 100
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII = "_.-=+*%#"
 _DATE = 16
@@ -39,9 +38,7 @@ _FIGURES = ("step_ms", "kernel_ms", "category_ms")
 
 def render_text(history: pl.DataFrame) -> str:
     """A plain report, 100 columns wide."""
-    out = io.StringIO()
-    print_history(history, Console(file=out, width=_WIDTH, color_system=None))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return plain(lambda console: print_history(history, console))
 
 
 def print_history(history: pl.DataFrame, console: Console) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import polars as pl
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from kernelscope.classification import Attempt
 from kernelscope.rendering import wording
+from kernelscope.rendering.plain import plain
 
-_WIDTH = 100
 _NAME_WIDTH = 56
 _TEXT_WIDTH = 80
 
@@ -28,9 +26,7 @@ def render_table(decided: pl.DataFrame) -> str:
     for row in decided.iter_rows():
         name, *rest = ("" if cell is None else str(cell) for cell in row)
         table.add_row(Text(wording.clean(name, _NAME_WIDTH)), *map(wording.clean, rest))
-    out = io.StringIO()
-    Console(file=out, width=max(_WIDTH, _NAME_WIDTH + _TEXT_WIDTH), color_system=None).print(table)
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return plain(lambda console: console.print(table), width=_NAME_WIDTH + _TEXT_WIDTH)
 
 
 def render_json(decided: pl.DataFrame) -> str:

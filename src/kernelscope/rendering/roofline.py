@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -18,8 +17,8 @@ from kernelscope.findings import plural
 from kernelscope.rendering import wording
 from kernelscope.rendering.data import to_csv, to_json
 from kernelscope.rendering.markdown import escape, table_lines
+from kernelscope.rendering.plain import WIDTH, plain
 
-_WIDTH = 100
 _GIGA, _TERA = 1e9, 1e12
 _HEADINGS = (
     "work", "calls", "GB/step", "ms/step", "TB/s", "TFLOP/s", "of peak", "bound", "floor ms",
@@ -38,9 +37,7 @@ Row = dict[str, str]
 
 def render_text(roofline: Roofline) -> str:
     """A plain report, 100 columns wide."""
-    out = io.StringIO()
-    print_roofline(roofline, Console(file=out, width=_WIDTH, color_system=None))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return plain(lambda console: print_roofline(roofline, console))
 
 
 def print_roofline(roofline: Roofline, console: Console) -> None:
@@ -138,7 +135,7 @@ def _counted(mean: float, noun: str) -> str:
 
 def _table(roofline: Roofline, phase: PhaseRoofline, console: Console) -> Table:
     """Figures are never cut: the names give way."""
-    hidden = _HIDDEN_WHEN_NARROW if console.width < _WIDTH else ()
+    hidden = _HIDDEN_WHEN_NARROW if console.width < WIDTH else ()
     headings = [heading for heading in _HEADINGS if heading not in hidden]
     parts = [list(rows) for rows in (_work_rows(roofline, phase), _sum_rows(phase))]
     rows = [row for part in parts for row in part]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from kernelscope.rendering.markdown import escape
+from kernelscope.rendering.plain import WIDTH, plain
 from kernelscope.rules import Rule, RuleTable
-
-_WIDTH = 100
 
 
 def render_categories(rules: RuleTable) -> str:
@@ -27,9 +24,7 @@ def render_categories(rules: RuleTable) -> str:
         examples = ", ".join(category.kernels[:3])
         text = category.definition + (f" ({examples})" if examples else "")
         table.add_row(category.name, category.family, text)
-    out = io.StringIO()
-    Console(file=out, width=_WIDTH, color_system=None, markup=False).print(table, markup=False)
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return plain(lambda console: console.print(table, markup=False))
 
 
 def render_categories_json(rules: RuleTable) -> str:
@@ -78,6 +73,6 @@ def _rule_lines(rules: RuleTable) -> Iterator[str]:
 def _one_rule(number: int, rule: Rule) -> Iterator[str]:
     yield f"{number}. {rule.id} -> {rule.category} ({rule.on})"
     yield f"   pattern  {' '.join(rule.pattern.split())}"
-    yield f"   example  {rule.examples[0][:_WIDTH]}"
+    yield f"   example  {rule.examples[0][:WIDTH]}"
     if rule.note:
         yield f"   note     {rule.note}"

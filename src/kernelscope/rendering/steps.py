@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 import polars as pl
@@ -14,11 +13,11 @@ from kernelscope import interop
 from kernelscope.rendering import wording
 from kernelscope.rendering.data import to_csv, to_json
 from kernelscope.rendering.markdown import table_lines
+from kernelscope.rendering.plain import WIDTH, plain
 from kernelscope.summary.model import Summary
 
 BINARY = frozenset({"parquet"})
 
-_WIDTH = 100
 # Column of the table -> heading where people read it; the other forms have every column.
 _SHOWN = {
     "step": "step",
@@ -40,11 +39,13 @@ _SURE = 2.0
 _MOST_TRENDS = 6
 
 
-def render_text(summary: Summary, width: int = _WIDTH) -> str:
+def render_text(summary: Summary, width: int = WIDTH) -> str:
     """A table and the trends that are surely there; a narrow one has fewer columns."""
-    out = io.StringIO()
-    console = Console(file=out, width=width, color_system=None)
-    hidden = _HIDDEN_WHEN_NARROW if width < _WIDTH else ()
+    return plain(lambda console: _print(summary, console), width)
+
+
+def _print(summary: Summary, console: Console) -> None:
+    hidden = _HIDDEN_WHEN_NARROW if console.width < WIDTH else ()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in _headings(summary, hidden):
         is_text = heading in ("phase", "status")
@@ -58,7 +59,6 @@ def render_text(summary: Summary, width: int = _WIDTH) -> str:
     console.print(table)
     for line in _trend_lines(summary):
         console.print(line)
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def render_markdown(summary: Summary) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import polars as pl
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.rendering import wording
+from kernelscope.rendering.plain import WIDTH, plain
 from kernelscope.rules.tables import CUDA_GRAPH
 from kernelscope.summary.figures import PhaseSummary
 from kernelscope.summary.model import Summary
@@ -19,7 +19,6 @@ from kernelscope.summary.model import Summary
 _BAR_WIDTH = 20
 _BAR = "█"
 _BAR_PARTS = " ▏▎▍▌▋▊▉"
-_PLAIN_WIDTH = 100
 _MOST_KERNELS = 30
 # Of the other columns of the table of kernels, which never give way: category, count, time, share.
 _FIGURES_WIDTH = 64
@@ -36,9 +35,7 @@ _PHASE_COLUMNS = {
 
 def render_text(summary: Summary, by: str) -> str:
     """The report as plain text, 100 columns wide."""
-    out = io.StringIO()
-    print_summary(summary, by, Console(file=out, width=_PLAIN_WIDTH, color_system=None))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return plain(lambda console: print_summary(summary, by, console))
 
 
 def print_summary(summary: Summary, by: str, console: Console) -> None:
@@ -95,7 +92,7 @@ def _facts(phase: PhaseSummary, console: Console) -> Table:
 def _rows(summary: Summary, phase: PhaseSummary, by: str, console: Console) -> Table:
     rows = wording.shown_rows(summary, phase, by)
     shown = rows.head(_MOST_KERNELS) if by == "kernel" else rows
-    bars = console.width >= _PLAIN_WIDTH - _BAR_WIDTH and by != "kernel"
+    bars = console.width >= WIDTH - _BAR_WIDTH and by != "kernel"
     table = _empty_table(by, bars=bars)
     if by == "kernel":
         room = max(console.width - _FIGURES_WIDTH, _NARROWEST)
