@@ -181,6 +181,14 @@ class ExportBuilder:
         return path
 
 
+def change(path, *statements):
+    """Run SQL on a written export; its path."""
+    with closing(sqlite3.connect(path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+    return path
+
+
 def ns(microseconds):
     return round(microseconds * 1000)
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 NSYS = r"""
-import json, os, re, shutil, subprocess, sys, time
+import json, os, re, shutil, subprocess, sys
 from pathlib import Path
 trial = os.environ.get("KS_TRIAL", "")
 with open(os.environ["KS_NOTES"], "a") as notes:
@@ -35,7 +35,7 @@ if trial == "driver":
         "Use 2025.3 or newer."
     )
 child = next(i for i, a in enumerate(sys.argv) if not a.startswith("-") and i > 1)
-code = subprocess.call(sys.argv[child:], env=os.environ | {"KS_UNDER_NSYS": "1"})
+code = subprocess.call(sys.argv[child:])
 if code:
     sys.exit(code)
 batches = int(re.search(r"repeat:(\d+)", " ".join(sys.argv))[1])
@@ -99,9 +99,8 @@ class EngineArgs:
         self.__dict__.update(options)
     @staticmethod
     def add_cli_args(parser):
-        for name in ("--model", "--dtype", "--load-format", "--quantization"):
-            parser.add_argument(name)
-        for name in ("--profiler-config.profiler",):
+        names = ("--model", "--dtype", "--load-format", "--quantization")
+        for name in (*names, "--profiler-config.profiler"):
             parser.add_argument(name)
         for name in ("--max-model-len", "--tensor-parallel-size"):
             parser.add_argument(name, type=int)

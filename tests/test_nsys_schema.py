@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import kernelscope
-from export_builder import DECODE, KERNEL, PREFILL, RUNTIME, VERSIONS, ExportBuilder
+from export_builder import DECODE, KERNEL, PREFILL, RUNTIME, VERSIONS, ExportBuilder, change
 from kernelscope import frames
 from kernelscope.errors import MissingTable
 from kernelscope.nsys import schema
@@ -22,13 +22,6 @@ def small_run(version):
         export.step(DECODE, [("rms_norm_kernel", 1)], graph=[("nvjet_a", 5)])
     export.copy(700, 3, export.call("cudaMemcpyAsync_v3020", 690))
     return export
-
-
-def change(path, *statements):
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
-    return path
 
 
 def numbers(summary):

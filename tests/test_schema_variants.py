@@ -22,6 +22,7 @@ from export_builder import (
     PREFILL,
     RUNTIME,
     ExportBuilder,
+    change,
     global_pid,
 )
 from kernelscope.errors import NotAnExport
@@ -63,13 +64,6 @@ def figures(path):
         )
         for phase in summary.phases
     }
-
-
-def change(path, *statements):
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
-    return path
 
 
 def close_to(expected):

@@ -50,7 +50,7 @@ def read_model_config(path: str | os.PathLike[str]) -> ModelConfig:
     """
     path = Path(path)
     path = path / "config.json" if path.is_dir() else path
-    content = _load(path)
+    content = read_json_object(path)
     for part in (content, *(content.get(name) for name in _NESTED)):
         if not isinstance(part, dict):
             continue
@@ -76,7 +76,12 @@ def is_linear(layer_type: str) -> bool:
     return any(word in layer_type.lower() for word in _LINEAR)
 
 
-def _load(path: Path) -> dict[str, Any]:
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Everything that a ``config.json`` holds.
+
+    Raises:
+        ConfigError: it cannot be read, or is no JSON object.
+    """
     try:
         content = json.loads(path.read_text("utf-8"))
     except OSError as error:

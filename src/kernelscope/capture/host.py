@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import shutil
 import subprocess
@@ -106,8 +107,6 @@ def _nsys(program: str) -> str:
 
 
 def _packages(python: str) -> dict[str, str | None]:
-    import json
-
     said = _ask(
         [python, "-c", _VERSIONS],
         f"Python ({python})",

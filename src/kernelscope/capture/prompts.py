@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from kernelscope.capture.config import CaptureConfig
-from kernelscope.errors import CaptureError, MissingExtra
+from kernelscope.errors import CaptureError, ConfigError, MissingExtra
+from kernelscope.model_config import read_model_config
 
 _RANDOM_IDS = 10_000
 """Random ids are below this, as those of ``vllm bench latency`` are."""
@@ -43,12 +43,9 @@ def make_prompts(config: CaptureConfig) -> list[list[int]]:
 def _vocabulary(model: str) -> int | None:
     """The size that a local configuration states, if there is one."""
     try:
-        config = json.loads((Path(model) / "config.json").read_text("utf-8"))
-        text = config.get("text_config", config)
-        size = text.get("vocab_size")
-    except (OSError, ValueError, AttributeError):
+        return read_model_config(Path(model) / "config.json").count("vocab_size")
+    except ConfigError:
         return None
-    return size if isinstance(size, int) and size > 0 else None
 
 
 def _tokenize(model: str, prompt: Path) -> list[int]:

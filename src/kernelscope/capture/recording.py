@@ -20,7 +20,8 @@ from kernelscope.capture.host import Host, look_at_host
 from kernelscope.capture.process import Progress, run_stage
 from kernelscope.capture.prompts import make_prompts
 from kernelscope.capture.versions import Profiling, profiling_of
-from kernelscope.errors import CaptureError
+from kernelscope.errors import CaptureError, ConfigError
+from kernelscope.model_config import read_json_object
 from kernelscope.writing import sha256, write_file
 
 _CACHE = re.compile(r"Using cache directory: (\S+?) for vLLM's torch\.compile")
@@ -58,6 +59,7 @@ def capture(config: CaptureConfig, *, progress: Progress | None = None) -> Path:
         CaptureError: the machine lacks something, or a stage failed; the message has the last
             lines of its log, and what was recorded so far is kept.
     """
+    progress = progress or _silent
     host = look_at_host(config)
     profiling = profiling_of(host.packages["vllm"] or "")
     if profiling.range == "own" and config.tensor_parallel > 1:
@@ -74,10 +76,10 @@ def capture(config: CaptureConfig, *, progress: Progress | None = None) -> Path:
             stage,
             run / "logs" / f"{stage.name}.log",
             deadline_s=config.deadline_s,
-            progress=progress or _silent,
+            progress=progress,
         )
         if stage.kind == "record":
-            for exported in _export(config, stage, run, progress or _silent):
+            for exported in _export(config, stage, run, progress):
                 facts["captures"].append(exported)
                 _write(run, facts)
     facts["inductor_sources"] = _keep_sources(run, stages)
@@ -135,10 +137,9 @@ def _facts(
 def _model_config(model: str) -> dict[str, Any] | None:
     """The model's configuration, if it lies in a folder."""
     try:
-        config: dict[str, Any] = json.loads((Path(model) / "config.json").read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_json_object(Path(model) / "config.json")
+    except ConfigError:
         return None
-    return config
 
 
 def _export(

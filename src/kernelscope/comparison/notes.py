@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from kernelscope.comparison.parts import complete_steps
 from kernelscope.comparison.side import Side
 from kernelscope.layers.tables import PhaseKey
-from kernelscope.step_table import COMPLETE
 
 _SCHEDULED = {
     "context_requests": "requests that compute their prompt",
@@ -56,7 +56,5 @@ def _scheduled(before: Side, after: Side, key: PhaseKey) -> Iterator[str]:
 
 
 def _means(side: Side, key: PhaseKey) -> dict[str, float | None]:
-    steps = side.summary.table("step").filter(
-        (pl.col("status") == COMPLETE) & (pl.col("rank") == key[0]) & (pl.col("phase") == key[1])
-    )
+    steps = complete_steps(side.summary, key)
     return dict(steps.select(pl.col(list(_SCHEDULED)).mean()).row(0, named=True))

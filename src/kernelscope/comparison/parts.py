@@ -49,10 +49,8 @@ class Samples:
     @classmethod
     def of(cls, summary: Summary, key: PhaseKey) -> Samples:
         """Take them out of a summary's tables."""
-        rank, phase = key
-        steps = summary.table("step").filter(
-            (pl.col("status") == COMPLETE) & (pl.col("rank") == rank) & (pl.col("phase") == phase)
-        )
+        rank, _ = key
+        steps = complete_steps(summary, key)
         if "step" not in steps.columns:
             steps = steps.with_columns(step=pl.lit(0, pl.Int32))
         per_category = summary.table("step_category").filter(pl.col("rank") == rank)
@@ -66,6 +64,14 @@ class Samples:
         parts[OVERLAP, OVERLAP] = _ms(steps["busy_ns"] - steps["kernel_ns"])
         parts[IDLE, IDLE] = _ms(steps["span_ns"] - steps["busy_ns"])
         return cls(steps, _ms(steps["wall_ns"].drop_nulls()), _ms(steps["span_ns"]), parts, kernels)
+
+
+def complete_steps(summary: Summary, key: PhaseKey) -> pl.DataFrame:
+    """The rows of the step table that enter the averages of a rank and phase."""
+    rank, phase = key
+    return summary.table("step").filter(
+        (pl.col("status") == COMPLETE) & (pl.col("rank") == rank) & (pl.col("phase") == phase)
+    )
 
 
 def part_table(key: PhaseKey, before: Samples, after: Samples, *, walls: bool) -> pl.DataFrame:

@@ -122,10 +122,10 @@ def _captured(entry: Mapping[str, Any], new_tokens: int) -> Captured:
     if times is not None:
         first_s = np.asarray(times["first_token_s"], np.float64)
         all_s = np.asarray(times["all_tokens_s"], np.float64)
-        first = _spread(first_s * 1e3)
+        first = Spread.of(first_s * 1e3)
         steps_ms = (all_s - np.median(first_s)) / (new_tokens - 1) * 1e3
         # On a busy machine the prompt alone may have taken longer: then nothing was measured.
-        step = _spread(steps_ms) if np.median(steps_ms) > 0 else None
+        step = Spread.of(steps_ms) if np.median(steps_ms) > 0 else None
     export = str(entry["export"])
     if Path(export).is_absolute() or ".." in Path(export).parts:
         raise ValueError(f"the export {export!r} is outside the run folder")
@@ -137,8 +137,3 @@ def _captured(entry: Mapping[str, Any], new_tokens: int) -> Captured:
         first_token_ms=first,
         step_ms=step,
     )
-
-
-def _spread(values: np.typing.NDArray[np.float64]) -> Spread:
-    median, p10, p90 = (float(v) for v in np.percentile(values, (50, 10, 90)))
-    return Spread(median, p10, p90, float(values.min()), float(values.max()))

@@ -1,4 +1,4 @@
-"""The figures of a summary: frozen nouns without behaviour.
+"""The figures of a summary: frozen nouns.
 
 Milliseconds are float64; a share is a fraction of the phase's kernel time.
 """
@@ -6,6 +6,9 @@ Milliseconds are float64; a share is a fraction of the phase's kernel time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,11 @@ class Spread:
     p90: float
     min: float
     max: float
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.float64]) -> Spread:
+        """The spread of at least one value."""
+        return cls(*(float(value) for value in np.percentile(values, (50, 10, 90, 0, 100))))
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _summarize_phase(
         excluded_steps=steps.height - complete.height - incomplete,
         requests_per_step=_requests(complete),
         kernels_per_step=_counts(complete["kernels"]),
-        wall_ms=_spread(wall / _NS_PER_MS),
+        wall_ms=None if wall.is_empty() else Spread.of((wall / _NS_PER_MS).to_numpy()),
         span_ms=span_ms,
         kernel_ms=kernel_ms,
         busy_ms=busy_ms,
@@ -195,10 +195,3 @@ def _median(values: pl.Series) -> float | None:
 def _counts(values: pl.Series) -> Counts:
     counts = values.to_numpy()
     return Counts(float(np.median(counts)), int(counts.min()), int(counts.max()))
-
-
-def _spread(values: pl.Series) -> Spread | None:
-    if values.is_empty():
-        return None
-    at = np.percentile(values.to_numpy(), (50, 10, 90, 0, 100))
-    return Spread(*(float(value) for value in at))

@@ -11,6 +11,7 @@ import polars as pl
 # Events of one lane must lie side by side or one within the other, so what runs beside other work
 # of its stream gets a lane of its own. More at one time than this were never seen.
 _MOST_BESIDE = 16
+_FIRST_LANE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,6 @@ class Lanes:
             pid, tid = self.of(lane.group, lane.name)
             yield _metadata("thread_name", pid, tid, {"name": lane.name})
             yield _metadata("thread_sort_index", pid, tid, {"sort_index": tid})
-
-
-_FIRST_LANE = 1_000_000
 
 
 def side_by_side(events: pl.DataFrame, *keys: str) -> pl.DataFrame:
