@@ -2,83 +2,83 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from kernelscope.rendering import wording
+from kernelscope.rendering.plain import WIDTH, plain
 from kernelscope.runs.model import RunAnalysis
 
-_WIDTH = 100
-_GAP = "  "
-_MISSING = "-"
+_MISSING = "–"
 
 
-def _number(digits: int) -> Callable[[Any], str]:
-    return lambda value: _MISSING if value is None else f"{value:,.{digits}f}"
+def _known(form: Callable[[float], str]) -> Callable[[float | None], str]:
+    return lambda value: _MISSING if value is None else form(value)
 
 
-def _percent(value: float | None) -> str:
-    return _MISSING if value is None else f"{value:.1%}"
-
-
-# Heading, column, form, and whether a narrow terminal does without.
+# Heading, column of the table of phases, form, and whether a narrow terminal does without.
 _COLUMNS: tuple[tuple[str, str, Callable[[Any], str], bool], ...] = (
-    ("mode", "mode", str, False),
+    ("mode", "mode", wording.clean, False),
     ("batch", "batch", str, False),
-    ("phase", "phase", str, False),
+    ("phase", "phase", wording.clean, False),
     ("steps", "steps", str, True),
-    ("kernels", "kernels_per_step", _number(0), False),
-    ("GEMMs", "gemm_count", _number(0), True),
-    ("share", "gemm_share", _percent, False),
-    ("step ms", "wall_ms", _number(2), False),
-    ("idle ms", "idle_ms", _number(2), True),
-    ("calls", "launch_calls", _number(0), False),
-    ("unprofiled", "unprofiled_ms", _number(2), False),
-    ("added", "inflation", _percent, True),
+    ("kernels", "kernels_per_step", _known(wording.count), False),
+    ("GEMMs", "gemm_count", wording.count, True),
+    ("share", "gemm_share", wording.share, False),
+    ("step ms", "wall_ms", wording.milliseconds, False),
+    ("idle ms", "idle_ms", wording.milliseconds, True),
+    ("calls", "launch_calls", wording.count, False),
+    ("no nsys ms", "unprofiled_ms", wording.milliseconds, False),
+    ("added", "inflation", _known(wording.share), True),
 )
 _TEXTS = ("mode", "phase")
+_LEGEND = (
+    "Each number is per step. share: part of the kernel time that is in GEMMs. step: median, start "
+    "to start. calls: CUDA calls that launch work. no nsys: measured without the profiler, for "
+    "prefill until the first token."
+)
+_ADDED = " added: how much longer the profiler makes a decode step."
 
 
-def render_text(analysis: RunAnalysis, width: int = _WIDTH) -> str:
+def render_text(analysis: RunAnalysis, width: int = WIDTH) -> str:
     """A row per mode, batch and phase, what there is to know, and where the tables are."""
-    return "".join(f"{line.rstrip()}\n" for line in _lines(analysis, min(width, _WIDTH)))
+    return plain(lambda console: _print(analysis, console), min(width, WIDTH))
 
 
-def _lines(analysis: RunAnalysis, width: int) -> Iterator[str]:
-    yield wording.clean(str(analysis.run.folder))
+def _print(analysis: RunAnalysis, console: Console) -> None:
+    for part in _parts(analysis, is_narrow=console.width < WIDTH):
+        console.print(part)
+
+
+def _parts(analysis: RunAnalysis, *, is_narrow: bool) -> Iterator[RenderableType]:
+    yield Text(wording.clean(str(analysis.run.folder)), overflow="fold")
     for gpu in analysis.run.facts.get("host", {}).get("gpus", [])[:1]:
-        yield wording.clean(f"{gpu.get('name', '?')}, driver {gpu.get('driver_version', '?')}")
-    yield ""
+        yield Text(
+            wording.clean(f"{gpu.get('name', '?')}, driver {gpu.get('driver_version', '?')}")
+        )
+    yield Text()
     rows = analysis.tables["phase_summary"].to_dicts()
-    several = len({row["rank"] for row in rows}) > 1
-    yield from _table([row for row in rows if row["rank"] == 0], width)
-    if several:
-        yield "Rank 0 is shown; phase_summary.csv has every rank."
-    yield ""
-    yield "share: of the GPU time, in matrix multiplies. calls: CUDA calls that launch kernels."
-    yield "unprofiled: ms without nsys. added: what nsys adds to a decode step."
+    yield _table([row for row in rows if row["rank"] == 0], is_narrow=is_narrow)
+    if len({row["rank"] for row in rows}) > 1:
+        yield Text("Rank 0 is shown; phase_summary.csv has every rank.")
+    yield Text()
+    yield Text(_LEGEND if is_narrow else _LEGEND + _ADDED)
     for found in analysis.findings:
         if found.level != "ok":
-            told = f"{found.level}: {wording.clean(found.sentence)}"
-            yield from textwrap.wrap(told, width, subsequent_indent="  ")
-    yield f"{len(analysis.tables)} tables in {wording.clean(str(analysis.run.folder / 'analysis'))}"
+            yield Text(f"{found.level}: {wording.clean(found.sentence)}")
+    told = f"{len(analysis.tables)} tables in {analysis.run.folder / 'analysis'}"
+    yield Text(wording.clean(told), overflow="fold")
 
 
-def _table(rows: list[dict[str, Any]], width: int) -> Iterator[str]:
-    wide = _cells(rows, _COLUMNS)
-    fits = sum(map(len, wide[0])) + len(_GAP) * (len(wide[0]) - 1) <= width
-    narrow = [column for column in _COLUMNS if not column[3]]
-    yield from (_GAP.join(line) for line in (wide if fits else _cells(rows, narrow)))
-
-
-def _cells(rows: list[dict[str, Any]], columns: Any) -> list[list[str]]:
-    """Heading and rows, padded to one width per column."""
-    texts = [[heading for heading, *_ in columns]]
-    texts += [[wording.clean(form(row[name])) for _, name, form, _ in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    aligned = ["<" if name in _TEXTS else ">" for _, name, *_ in columns]
-    return [
-        [f"{cell:{side}{size}}" for cell, side, size in zip(line, aligned, widths, strict=True)]
-        for line in texts
-    ]
+def _table(rows: list[dict[str, Any]], *, is_narrow: bool) -> Table:
+    columns = [column for column in _COLUMNS if not (is_narrow and column[3])]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading, name, *_ in columns:
+        table.add_column(heading, no_wrap=True, justify="left" if name in _TEXTS else "right")
+    for row in rows:
+        table.add_row(*(Text(form(row[name])) for _, name, form, _ in columns))
+    return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
@@ -41,7 +42,8 @@ def check_capture(run: Run, captured: Captured, summary: Summary) -> Iterator[Fi
                 f"{where}: a decode step takes {more:.0%} longer under the profiler.",
                 "Quote the unprofiled step time; shares and counts still hold for the kernels.",
             )
-    yield from summary.findings
+    for found in summary.findings:
+        yield replace(found, message=f"{where}: {found.message}")
 
 
 def _step_count(run: Run, summary: Summary, where: str) -> Iterator[Finding]:
