@@ -4,11 +4,13 @@ import csv
 import io
 import json
 import multiprocessing
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import kernelscope
@@ -312,6 +314,14 @@ def test_the_text_says_how_each_figure_moved(three_runs):
     assert lines[0] == "decode, gemm: 3 runs, times per step"
     # By hand: 30, 40 and 70 us; a quarter of the way up is block 2 of 0 to 7.
     assert lines[-1] == "category ms ▁▃█ 0.030 to 0.070 (+133.3%)"
+
+
+def test_a_date_that_is_that_of_the_recording_is_marked(three_runs):
+    dated = kernelscope.history(three_runs).with_columns(captured_at=pl.lit("2026-12-01T04:02:00"))
+    assert "*" not in render_text(dated)
+    text = render_text(dated.with_columns(captured_at=pl.lit(None, pl.String)))
+    assert "*: recorded then; the trace does not say when it was captured." in text.splitlines()
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d\*", text, re.MULTILINE)
 
 
 # The command line

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import polars as pl
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kernelscope.findings import plural
 from kernelscope.rendering import wording
 from kernelscope.rendering.data import to_csv, to_json
-from kernelscope.rendering.markdown import table_lines
+from kernelscope.rendering.markdown import escape, table_lines
 from kernelscope.rendering.plain import plain
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -33,6 +35,7 @@ _SHOWN = {
     "category_share": "share",
 }
 _TEXTS = ("captured", "trace", "labels")
+_FOLDED = ("trace", "labels")
 _FIGURES = ("step_ms", "kernel_ms", "category_ms")
 
 
@@ -47,13 +50,14 @@ def print_history(history: pl.DataFrame, console: Console) -> None:
     console.print(Text(_title(history), style="bold"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in _headings(history):
-        is_text = heading in _TEXTS
-        table.add_column(
-            heading, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text
-        )
+        side: Literal["left", "right"] = "left" if heading in _TEXTS else "right"
+        no_wrap = heading not in _FOLDED
+        table.add_column(heading, justify=side, overflow="fold", no_wrap=no_wrap)
     for row in _cells(history, _TRACE_WIDTH):
         table.add_row(*map(Text, row))
     console.print(table)
+    for remark in _remarks(history):
+        console.print(Text(remark))
     console.print()
     for line in _movement(history, ascii_only=ascii_only):
         console.print(Text(line, overflow="fold"))
@@ -64,6 +68,7 @@ def render_markdown(history: pl.DataFrame) -> str:
     headings = _headings(history)
     align = "".join("l" if heading in _TEXTS else "r" for heading in headings)
     lines = [f"# {_title(history)}", "", *table_lines(headings, align, _cells(history)), ""]
+    lines += [f"- {escape(remark)}" for remark in _remarks(history)]
     lines += [f"- {line}" for line in _movement(history, ascii_only=False)]
     return "\n".join(lines) + "\n"
 
@@ -91,7 +96,15 @@ def _title(history: pl.DataFrame) -> str:
     phase, runs = history["phase"][0], history["run"].n_unique()
     category = history["category"][0] if "category" in history.columns else None
     what = f"{phase}, {category}" if category else str(phase)
-    return f"{wording.clean(what)}: {runs:,} {'run' if runs == 1 else 'runs'}, times per step"
+    return f"{wording.clean(what)}: {plural(runs, 'run')}, times per step"
+
+
+def _remarks(history: pl.DataFrame) -> Iterator[str]:
+    """What the columns do not say themselves."""
+    if "category" in history.columns:
+        yield "share: of the kernel time of a step."
+    if history["captured_at"].has_nulls():
+        yield "*: recorded then; the trace does not say when it was captured."
 
 
 def _columns(history: pl.DataFrame) -> list[str]:
@@ -110,7 +123,9 @@ def _headings(history: pl.DataFrame) -> list[str]:
 
 def _cells(history: pl.DataFrame, trace_width: int | None = None) -> Iterator[list[str]]:
     columns = _columns(history)
-    when = pl.coalesce("captured_at", "recorded_at").str.slice(0, _DATE).str.replace("T", " ")
+    moment = pl.coalesce("captured_at", "recorded_at").str.slice(0, _DATE).str.replace("T", " ")
+    mark = pl.when(pl.col("captured_at").is_null()).then(pl.lit("*")).otherwise(pl.lit(""))
+    when = moment + mark
     for row in history.with_columns(when=when).to_dicts():
         if trace_width is not None:
             row["trace"] = wording.shorten(row["trace"], trace_width)
